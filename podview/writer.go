@@ -42,6 +42,24 @@ func lastEntry(pod *corev1.Pod, counts func(manager string) bool) (at time.Time)
 	return at
 }
 
+// resizeTakes is how long a kubelet may take to apply new limits.
+const resizeTakes = 2 * time.Minute
+
+// SizedSince returns since when the pod has had the limits in its spec: since it was created, or since its last resize.
+// It returns the zero time if that is not known, because a resize is under way or another change hides the last one.
+func SizedSince(pod *corev1.Pod) time.Time {
+	last := lastEntry(pod, func(string) bool { return true })
+	switch {
+	case ResizeUnderway(pod):
+		return time.Time{}
+	case !last.IsZero():
+		return last.Add(resizeTakes)
+	case pod.Generation == 1:
+		return pod.CreationTimestamp.Time
+	}
+	return time.Time{}
+}
+
 // ResizedEntries returns the entries of managedFields that caches keep in place of all others. ResizedBy,
 // ResizedByAttune and ResizedSince return the same for them. cut shortens the name of a foreign manager.
 func ResizedEntries(pod *corev1.Pod, cut func(string) string) (entries []metav1.ManagedFieldsEntry) {

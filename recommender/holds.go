@@ -70,12 +70,31 @@ func (c *chain) outdated(now time.Time) bool { return now.Sub(c.history.Last) > 
 // silent reports whether pods ran but the source has no new data about them.
 func (c *chain) silent(now time.Time) bool { return c.outdated(now) && !c.notRunning }
 
-// Implausible counts the samples of a resource that were dropped in the last day because they exceed the largest node.
+// Implausible counts the samples of a resource that were dropped in the last day because no container uses such an
+// amount.
 type Implausible struct {
-	// Dropped samples, out of all samples (Of).
-	Dropped, Of int
-	// Highest dropped sample, and the upper bound of a sample (Most), in millicores or bytes.
+	// Dropped samples, out of all samples (Of), and Zeros of them that are 0: not measured.
+	Dropped, Of, Zeros int
+	// Highest dropped sample, and the upper bound of a sample (Most), in millicores or bytes. Bound is what sets it.
 	Highest, Most Usage
+	Bound         Bound
+}
+
+// Bound is what limits a sample.
+type Bound uint8
+
+// The bounds of samples.
+const (
+	OfLargestNode Bound = iota
+	OfNode
+	OfLimit
+)
+
+// told has the text before a bound, and the action that lifts a block by it.
+var told = [...]struct{ exceeds, fix string }{
+	OfLargestNode: {": no container can use more than ", "fix the usage source, or set a larger node (nodes.largest, --node)"},
+	OfNode:        {": on its node, no container can use more than ", "fix the usage source. If the node has grown, restart its kubelet"},
+	OfLimit:       {": the limit of the container allows no more than ", "fix the usage source. If the node enforces no CPU limits, remove the limit"},
 }
 
 // Blocks reports whether more than half of the samples were dropped: the others are not reliable either.
@@ -84,24 +103,49 @@ func (i Implausible) Blocks() bool { return 2*i.Dropped > i.Of }
 // Told returns the highest dropped sample and the bound as text, such as "1602 cores: no container can use more than 96
 // cores".
 func (i Implausible) Told(r Resource) string {
-	return string(sentence(nil).greatest(r, i.Highest).text(": no container can use more than ").greatest(r, i.Most))
+	return string(sentence(nil).greatest(r, i.Highest).text(told[i.Bound].exceeds).greatest(r, i.Most))
+}
+
+// unmeasured has the cause and the fix of samples that are 0.
+var unmeasured = [2]struct{ cause, fix string }{
+	CPU:    {" were 0, like those of almost all containers: the usage source does not measure CPU", "check the kubelets and the container runtime"},
+	Memory: {" were 0 bytes: the kubelet reports no working set", "check the container runtime of the node"},
+}
+
+// count writes how many of the last day's samples were dropped, or were 0.
+func (i Implausible) count(r Resource, n int) sentence {
+	return sentence(nil).count(n).text(" of ").count(i.Of).text(" ").text(r.String()).text(" samples of the last day")
+}
+
+// notMeasured reports whether nothing but samples of 0 is known of the resource: it has no data.
+func (c *chain) notMeasured(in *Input) bool {
+	i := in.Implausible[c.resource]
+	return i.Zeros > 0 && i.Zeros == i.Of && c.history.Points == 0
 }
 
 // implausible returns the hold of a resource whose samples are mostly impossible values, or nil.
 func (c *chain) implausible(in *Input) *Hold {
 	i := in.Implausible[c.resource]
-	if !i.Blocks() {
+	if !i.Blocks() || c.notMeasured(in) {
 		return nil
 	}
-	return c.hold(UsageImplausible, sentence(nil).count(i.Dropped).text(" of ").count(i.Of).text(" ").text(c.resource.String()).
-		text(" samples of the last day were dropped, up to ").text(i.Told(c.resource)).
-		text(". Lifted when half of a day's samples are plausible: fix the usage source, or set a larger node (nodes.largest, --node)"))
+	const lifted = ". Lifted when half of a day's samples are plausible: "
+	if 2*i.Zeros > i.Dropped {
+		why := unmeasured[c.resource]
+		return c.hold(UsageImplausible, i.count(c.resource, i.Zeros).text(why.cause).text(lifted).text(why.fix))
+	}
+	return c.hold(UsageImplausible, i.count(c.resource, i.Dropped).text(" were dropped, up to ").text(i.Told(c.resource)).
+		text(lifted).text(told[i.Bound].fix))
 }
 
 // tooLittle returns the hold of a resource with too few measurements, or nil.
 func (c *chain) tooLittle(in *Input) *Hold {
 	points, needed := c.history.Points, c.pointsNeeded()
 	switch {
+	case c.notMeasured(in):
+		i, why := in.Implausible[c.resource], unmeasured[c.resource]
+		return c.hold(NoData, sentence("no ").text(c.resource.String()).text(" usage was measured: ").text(string(i.count(c.resource, i.Zeros))).
+			text(why.cause).text(". To fix, ").text(why.fix))
 	case in.Implausible[c.resource].Blocks():
 		return nil // see implausible
 	case points == 0:

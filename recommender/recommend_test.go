@@ -265,3 +265,58 @@ func applicable(r Recommendation) Size {
 	}
 	return target
 }
+
+// TestBlocksNameTheirCause: a resource most of whose samples were dropped is blocked, with the cause and the fix.
+func TestBlocksNameTheirCause(t *testing.T) {
+	const lifted = ". Lifted when half of a day's samples are plausible: "
+	for name, c := range map[string]struct {
+		resource    Resource
+		steps       int
+		implausible Implausible
+		want        Hold // the zero value: no hold
+	}{
+		"above every node": {
+			CPU, 100, Implausible{Dropped: 139, Of: 277, Highest: 1_602_000, Most: 96_000},
+			Hold{Reason: UsageImplausible, Message: "139 of 277 cpu samples of the last day were dropped, up to 1602 cores: no container can use more than 96 cores" + lifted + "fix the usage source, or set a larger node (nodes.largest, --node)"},
+		},
+		"above its node": {
+			Memory, 100, Implausible{Dropped: 277, Of: 277, Highest: 9500 * mi, Most: 8192 * mi, Bound: OfNode},
+			Hold{Reason: UsageImplausible, Message: "277 of 277 memory samples of the last day were dropped, up to 9500Mi: on its node, no container can use more than 8Gi" + lifted + "fix the usage source. If the node has grown, restart its kubelet"},
+		},
+		"above its limit": {
+			CPU, 100, Implausible{Dropped: 277, Of: 277, Highest: 20_000, Most: 3000, Bound: OfLimit},
+			Hold{Reason: UsageImplausible, Message: "277 of 277 cpu samples of the last day were dropped, up to 20 cores: the limit of the container allows no more than 3 cores" + lifted + "fix the usage source. If the node enforces no CPU limits, remove the limit"},
+		},
+		"mostly 0": {
+			Memory, 100, Implausible{Dropped: 200, Of: 277, Zeros: 190, Highest: 1 << 50, Most: 1 << 40},
+			Hold{Reason: UsageImplausible, Message: "190 of 277 memory samples of the last day were 0 bytes: the kubelet reports no working set" + lifted + "check the container runtime of the node"},
+		},
+		"always 0": {
+			Memory, 0, Implausible{Dropped: 12, Of: 12, Zeros: 12},
+			Hold{Reason: NoData, Message: "no memory usage was measured: 12 of 12 memory samples of the last day were 0 bytes: the kubelet reports no working set. To fix, check the container runtime of the node"},
+		},
+		"CPU of 0 everywhere": {
+			CPU, 0, Implausible{Dropped: 12, Of: 12, Zeros: 12},
+			Hold{Reason: NoData, Message: "no cpu usage was measured: 12 of 12 cpu samples of the last day were 0, like those of almost all containers: the usage source does not measure CPU. To fix, check the kubelets and the container runtime"},
+		},
+		"0 on this day, and measured before": {
+			Memory, 100, Implausible{Dropped: 12, Of: 12, Zeros: 12},
+			Hold{Reason: UsageImplausible, Message: "12 of 12 memory samples of the last day were 0 bytes: the kubelet reports no working set" + lifted + "check the container runtime of the node"},
+		},
+		"half of them": {CPU, 100, Implausible{Dropped: 138, Of: 276, Highest: 1_602_000, Most: 96_000}, Hold{}},
+		"some 0":       {Memory, 100, Implausible{Dropped: 100, Of: 277, Zeros: 100}, Hold{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := input(flat(c.steps, 0.2, 512*mi))
+			in.Implausible[c.resource] = c.implausible
+			var got Hold
+			for _, hold := range Recommend(in).Holds {
+				if hold.Resource == c.resource {
+					assert.Empty(t, got.Reason, "one hold")
+					got = Hold{Reason: hold.Reason, Message: hold.Message}
+				}
+			}
+			assert.Equal(t, c.want, got)
+		})
+	}
+}

@@ -24,6 +24,19 @@ type Query struct {
 	Waited bool
 	// Most is the upper bound of a container's usage; samples above it are dropped. The zero value: no node is known.
 	Most Most
+	// Of returns the facts about a container, against which its samples are checked too; nil: none are known.
+	Of func(namespace, pod, container string) Facts
+	// Counted is the end of the steps that were read before; Count counts dropped samples of later steps. nil: they are
+	// not counted.
+	Counted time.Time
+	Count   func(why Drop, n int)
+}
+
+// CountDropped makes the query count dropped samples, and returns the counts by reason.
+func (q *Query) CountDropped() map[Drop]int {
+	counts := map[Drop]int{}
+	q.Count = func(why Drop, n int) { counts[why] += n }
+	return counts
 }
 
 // Asked is the subject of a query.

@@ -27,10 +27,16 @@ const (
 	DropHistogram Drop = "native histogram"
 	// DropClock has a time that the source's clock rules out.
 	DropClock Drop = "impossible timestamp"
-	// DropImplausible exceeds the largest node.
+	// DropImplausible exceeds the largest node, DropNode the pod's node, DropLimit the container's limit.
 	DropImplausible Drop = "more than any node has"
+	DropNode        Drop = "more than the pod's node has"
+	DropLimit       Drop = "more than 1.5 times the limit"
 	// DropZero is memory of 0 bytes: a running container uses more, so it was not measured.
 	DropZero Drop = "memory of 0 bytes"
+	// DropIdle is CPU of 0 while almost all containers of the source have 0: CPU was not measured.
+	DropIdle Drop = "CPU of 0 like almost all containers"
+	// DropStartup is CPU of a container's start, which says nothing about its later usage.
+	DropStartup Drop = "CPU of the start"
 	// DropElsewhere belongs to a pod that is not on the reporting kubelet's node, according to the API server.
 	DropElsewhere Drop = "pod is not on the node"
 	// DropForeign belongs to a namespace that was not queried.
@@ -40,6 +46,23 @@ const (
 	// DropFull found no room: in the store, or among the series of its node.
 	DropFull Drop = "no room left"
 )
+
+// labels are the values of the label reason in metrics.
+var labels = map[Drop]string{
+	DropNotANumber: "not_a_number", DropInfinite: "infinite", DropNegative: "negative", DropUnnamed: "unnamed",
+	DropLabels: "duplicate_label", DropOutside: "outside", DropHistogram: "histogram", DropClock: "clock",
+	DropImplausible: "largest", DropNode: "node", DropLimit: "limit", DropZero: "zero", DropIdle: "idle",
+	DropStartup: "startup", DropElsewhere: "elsewhere", DropForeign: "foreign", DropAmbiguous: "ambiguous", DropFull: "full",
+}
+
+// Label is the value of the label reason in metrics.
+func (d Drop) Label() string { return labels[d] }
+
+// Impossible reports whether the reason says that no container uses the amount of the sample. Such samples count
+// towards the block of a resource (UsageImplausible).
+func (d Drop) Impossible() bool {
+	return d == DropImplausible || d == DropNode || d == DropLimit || d == DropZero
+}
 
 // DropOf returns why a value is not an amount, or empty.
 func DropOf(value float64) Drop {

@@ -2,8 +2,10 @@
 package usage
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"attune.io/attune/api/v1alpha1"
@@ -39,8 +41,33 @@ type Series struct {
 	CPUPeak []Sample
 	// Memory is the highest working set within the step, in bytes.
 	Memory []Sample
-	// CPUImplausible and MemoryImplausible are samples that were dropped because they exceed the largest node.
+	// CPUImplausible and MemoryImplausible are samples that were dropped because no container uses such an amount
+	// (Drop.Impossible). Why is the reason of the highest one, and Bound what it exceeds, in cores or bytes.
 	CPUImplausible, MemoryImplausible []Sample
+	Why                               Drop
+	Bound                             float64
+	// Started is when the running container started, in Unix milliseconds; 0: not known. Restarts counts its restarts
+	// within 24 hours.
+	Started  int64
+	Restarts int
+}
+
+// startsPerDay is the most restarts of a container in a day whose start is not part of its usage.
+const startsPerDay = 3
+
+// AroundStart splits samples of CPU, oldest first, into those before and those after the start of the running
+// container, which takes startup. It also returns how many samples are left out, because a part of the window that they
+// are measured over is within the start. Without a known start, or if the container restarts often, none is.
+func (s *Series) AroundStart(samples []Sample, startup, window time.Duration) (before, after []Sample, left int) {
+	if s.Started == 0 || s.Restarts > startsPerDay {
+		return samples, nil, 0
+	}
+	index := func(at int64) int {
+		i, _ := slices.BinarySearchFunc(samples, at, func(s Sample, at int64) int { return cmp.Compare(s.At, at) })
+		return i
+	}
+	first, next := index(s.Started+1), index(s.Started+(startup+window).Milliseconds())
+	return samples[:first], samples[next:], next - first
 }
 
 // Sample is the value of the step that ended At.

@@ -58,17 +58,20 @@ type sources struct {
 	meter *prometheus.Meter
 	// clients caches the connections to servers for requests about observed pods and nodes.
 	clients prometheus.Clients
-	// largest is the largest known node. Samples that exceed it are dropped.
+	// largest is the largest known node, and facts returns what the caches know about a container. Samples that exceed
+	// them are dropped.
 	largest *board.Largest
+	facts   func(namespace, pod, container string) usage.Facts
 }
 
 // newSources returns the sources. The operator's own source is the one that the flags select.
 func newSources(mgr ctrl.Manager, c Config, m meters, b boards) (s *sources, err error) {
+	pods := scrapedPods{mgr.GetClient(), c.watched.has}
 	s = &sources{
 		server: c.usage.prometheus, namespace: c.process.namespace, secrets: mgr.GetAPIReader(), meter: m.usage, largest: b.largest,
-		clients: prometheus.NewClients(clock.RealClock{}),
+		clients: prometheus.NewClients(clock.RealClock{}), facts: pods.Facts,
 	}
-	s.own, err = sourceKinds[c.usage.source](mgr, c, m, s, tellers{scrapedPods{mgr.GetClient(), c.watched.has}, b.look})
+	s.own, err = sourceKinds[c.usage.source](mgr, c, m, s, tellers{pods, b.look})
 	return s, err
 }
 
@@ -193,14 +196,20 @@ func (s *sources) of(settings usage.SourceSettings) loopSource {
 // forgets reports whether histories with these settings need checkpoints.
 func (s *sources) forgets(settings usage.SourceSettings) bool { return s.of(settings).forgets() }
 
-// dial is a usage.Dialer. It limits samples to the size of the largest known node.
+// dial is a usage.Dialer. Its sources drop impossible samples.
 func (s *sources) dial(settings usage.SourceSettings) (usage.Source, error) {
 	source, err := s.of(settings).dial(settings)
 	if err != nil {
 		return nil, err
 	}
-	return usage.Bounded{Source: source, Most: func() usage.Most { return usage.MostOn(s.largest.Node()) }}, nil
+	return s.judge().Wrap(source), nil
 }
+
+// judge returns what samples are checked against.
+func (s *sources) judge() usage.Judge { return usage.Judge{Most: s.most, Of: s.facts} }
+
+// most is the upper bound of samples on the largest known node.
+func (s *sources) most() usage.Most { return usage.MostOn(s.largest.Node()) }
 
 // gauge returns the source for observing pods with these settings.
 func (s *sources) gauge(settings policy.Settings) (workload.Gauge, error) {

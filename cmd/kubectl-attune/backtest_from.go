@@ -20,6 +20,8 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/backtest"
+	"attune.io/attune/usage"
+	"attune.io/attune/usage/csvfile"
 	"attune.io/attune/usage/prometheus"
 )
 
@@ -204,13 +206,14 @@ func (l *liveUsage) each(ctx context.Context, want func(string) bool, yield func
 		if err != nil {
 			return err
 		}
-		sizes := podview.TemplateSizes(l.sizes[id].Template)
+		sizes, largest := podview.TemplateSizes(l.sizes[id].Template), podview.LargestNode(rec.Spec.LargestNode)
 		for _, name := range names {
 			of, known := series[name]
 			if !known || len(of.Samples) == 0 {
 				l.env.printNote("%s: no usage data in the requested period (--last)", connect.SeriesID(id, name))
 				continue
 			}
+			l.env.noteDropped(of.ID, csvfile.DropImplausible(of, usage.MostOn(float64(largest[recommender.CPU])/1000, float64(largest[recommender.Memory]))))
 			if err := yield(container{of, settings.Recommender, sizeOf(sizes[name]), float64(i+1) / float64(len(l.recs))}); err != nil {
 				return err
 			}

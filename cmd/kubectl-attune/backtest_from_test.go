@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,13 +35,19 @@ func wave(at time.Time) (cores, bytes float64) {
 }
 
 // remembered gives the container app of deployment/web a checkpoint of so many days.
-func (c cliTest) remembered(days int) {
+func (c cliTest) remembered(days int) { c.rememberedWith(days, nil) }
+
+// rememberedWith changes the checkpoint of remembered, if change is not nil.
+func (c cliTest) rememberedWith(days int, change func(*codec.Checkpoint)) {
 	c.t.Helper()
 	n := days * 288
 	last := usage.StepOf(testNow, fiveMinutes)
 	past := codec.Checkpoint{Step: fiveMinutes, First: last - int64(n) + 1, CPU: make([]float64, n), Memory: make([]float64, n)}
 	for i := range n {
 		past.CPU[i], past.Memory[i] = wave(usage.StepEnd(past.First+int64(i), fiveMinutes))
+	}
+	if change != nil {
+		change(&past)
 	}
 	packed := codec.PackCheckpoint(past, 2048)
 	require.NotNil(c.t, packed)
@@ -90,6 +97,20 @@ func TestBacktestFromCheckpoints(t *testing.T) {
 	assert.Equal(t, exitOK, page.code, page.errOut)
 	assert.Contains(t, page.out, "requested by the templates")
 	assert.Contains(t, page.out, "shop/Deployment/web/app: typical, with the median slack")
+}
+
+// A checkpoint may have samples that no node can have.
+func TestBacktestFromCheckpointsDropsImpossibleSamples(t *testing.T) {
+	c := newCLITest(t, interceptor.Funcs{})
+	c.remembered(7)
+	want := decoded(t, c.run("backtest", "--from", "embedded", "api", "-o", "json"))
+	c.rememberedWith(7, func(past *codec.Checkpoint) { past.CPU[1500] = 166 })
+	node := resource.MustParse("48")
+	c.change(func(rec *v1alpha1.AttuneRecommendation) { rec.Spec.LargestNode = &v1alpha1.LargestNode{CPU: &node} })
+	got := c.run("backtest", "--from", "embedded", "api", "-o", "json")
+	of := decoded(t, got)
+	assert.InDelta(t, want.CPU.FleetSlack, of.CPU.FleetSlack, 0.01)
+	assert.Contains(t, got.errOut, "shop/Deployment/web/app: 1 cpu samples were dropped, up to 166 cores: no container can use more than 72 cores")
 }
 
 // With a file, backtest judges another policy on the cluster's usage.

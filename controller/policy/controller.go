@@ -245,7 +245,7 @@ func (c *Controller) implausible(settings policy.Settings, m matched) string {
 		for _, container := range targets.Sized(w.Template, settings) {
 			key := history.Key{Source: source, Namespace: w.Namespace, Kind: w.Kind, Workload: w.Name, Container: container.Name}
 			for r, dropped := range c.History.Implausible(key, now) {
-				if dropped.Dropped > 0 {
+				if dropped.Dropped > dropped.Zeros { // zeros are reported if they block
 					of := recommender.Resource(r)
 					return fmt.Sprintf("container %s of %s: attune dropped %d of %d %s samples of the last day as implausible, up to %s",
 						container.Name, w.Identity, dropped.Dropped, dropped.Of, of, dropped.Told(of))
@@ -275,6 +275,9 @@ func follow(to Recent, p *v1alpha1.AttunePolicy, settings policy.Settings, m mat
 // the other workloads, whose pods must not be counted as its own.
 func interest(p *v1alpha1.AttunePolicy, settings policy.Settings, m matched) history.Interest {
 	in := history.Interest{Policy: p.Name, Namespace: p.Namespace, Source: settings.Source, Neighbours: m.neighbours}
+	if settings.StartupBoost != nil {
+		in.Startup = settings.StartupBoost.Duration
+	}
 	for _, w := range m.won {
 		names := podview.Map(targets.Sized(w.Template, settings), func(c *corev1.Container) string { return c.Name })
 		if len(names) > 0 {

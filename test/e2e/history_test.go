@@ -34,6 +34,7 @@ var histories = []history{
 	{"oom", "leaky-6d4f8c7b9d-x2x7k", "app", 0.020, 60},
 	{"throttle", "busy-6d4f8c7b9d-x2x7k", "app", 0.020, 40},
 	{"zero", "web-6d4f8c7b9d-x2x7k", "app", 0.010, 0},
+	{"interleaved", "web-6d4f8c7b9d-x2x7k", "app", 1600, 100},
 	{"rejected", "web-6d4f8c7b9d-x2x7k", "app", 0.300, 50},
 	{"quota", "web-6d4f8c7b9d-x2x7k", "app", 0.300, 50},
 	{"shm", "web-6d4f8c7b9d-x2x7k", "app", 0.010, 100},
@@ -54,7 +55,21 @@ var upheavalHistories = []history{
 
 func backfill() []cluster.Series {
 	short := slices.Concat(hardHistories(), oomHistories(), evictionHistories())
-	return append(past(histories, 30*time.Hour), past(short, shortPast)...)
+	return append(append(past(histories, 30*time.Hour), past(short, shortPast)...), glitch())
+}
+
+// glitch is the history of a container with 10 TiB for a minute.
+func glitch() cluster.Series {
+	end := pastEnds()
+	out := history{"glitch", "web-6d4f8c7b9d-x2x7k", "app", 0.100, 100}.until(end, 30*time.Hour)
+	usual := out.Memory
+	out.Memory = func(at time.Time) float64 {
+		if ago := end.Sub(at); ago > 3*time.Hour && ago <= 3*time.Hour+time.Minute {
+			return 10 << 40
+		}
+		return usual(at)
+	}
+	return out
 }
 
 // past is that of some workloads, over so long.

@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,6 +42,40 @@ func TestPodStartsWhereMemoryWasMeasuredAsZero(t *testing.T) {
 	for _, pod := range pods(ctx, t, d) {
 		got := sizeOf(pod.Spec.Containers[0].Resources)
 		assert.Equal(t, [2]string{template.memory, template.memoryLimit}, [2]string{got.memory, got.memoryLimit})
+	}
+}
+
+// TestPodIsNotSizedByImpossibleUsage: interleaved counters of two servers give 1,600 cores, and one sample is 10 TiB. The
+// created pod keeps what was not measured, and is sized by the rest.
+func TestPodIsNotSizedByImpossibleUsage(t *testing.T) {
+	ctx := need(t)
+	template := size{cpu: "50m", memory: "64Mi", memoryLimit: "128Mi"}
+	for ns, check := range map[string]func(t *testing.T, got size){
+		"interleaved": func(t *testing.T, got size) {
+			assert.Equal(t, template.cpu, got.cpu)
+			assert.NotEqual(t, template.memory, got.memory)
+		},
+		"glitch": func(t *testing.T, got size) {
+			assert.NotEqual(t, template.cpu, got.cpu)
+			assert.Negative(t, resource.MustParse(got.memoryLimit).Cmp(resource.MustParse("1Gi")), got.memoryLimit)
+		},
+	} {
+		t.Run(ns, func(t *testing.T) {
+			t.Parallel()
+			namespace(ctx, t, ns, true)
+			d := deployment(ctx, t, ns, "web", 1, app("app", template))
+			policyFor(ctx, t, d, v1alpha1.UpdateInitial, unbounded)
+			eventually(t, "the webhook knows the seed", func() error { return sized(ctx, d) })
+			scale(ctx, t, d, 2)
+			created := 0
+			for _, pod := range pods(ctx, t, d) {
+				if got := sizeOf(pod.Spec.Containers[0].Resources); got != template {
+					created++
+					check(t, got)
+				}
+			}
+			assert.Equal(t, 1, created)
+		})
 	}
 }
 

@@ -89,10 +89,15 @@ type nodes struct {
 	Largest corev1.ResourceList
 	// Bound is what a pod may request at most, where that is less: of a DaemonSet, the rest of its smallest node.
 	Bound corev1.ResourceList
+	// Own is the capacity of the node on which the measured pod runs, all the time and with the limits of the case; not set:
+	// the pod is not in the cache any more, or its limits have changed.
+	Own corev1.ResourceList
 }
 
-// samples are one amount each 5 minutes; Peak takes its place once, in the middle, and the second half has Then.
+// samples are one amount each 5 minutes; Peak takes its place once, in the middle, or each Every steps, and the second half
+// has Then.
 type samples struct {
+	Every               int
 	CPU, Memory         resource.Quantity
 	PeakCPU, PeakMemory *resource.Quantity
 	ThenCPU, ThenMemory *resource.Quantity
@@ -193,7 +198,7 @@ func (c *example) run(t *testing.T) {
 	most := usage.MostOn(float64(largest[recommender.CPU])/1000, float64(largest[recommender.Memory]))
 	history := targets.History{Profiles: map[string]recommender.Profile{}, Implausible: map[string][2]recommender.Implausible{}}
 	for name, s := range c.Usage {
-		history.Profiles[name], history.Implausible[name] = s.read(most)
+		history.Profiles[name], history.Implausible[name] = s.read(c.facts(name), most)
 	}
 	bound := largest
 	if c.Nodes.Bound != nil {
@@ -229,6 +234,19 @@ func (c *example) run(t *testing.T) {
 	c.fits(t, out.Spec)
 }
 
+// facts are what is known about a container of the measured pod.
+func (c *example) facts(name string) usage.Facts {
+	i := slices.IndexFunc(c.Pod.Containers, func(c corev1.Container) bool { return c.Name == name })
+	if c.Nodes.Own == nil || i < 0 {
+		return usage.Facts{}
+	}
+	of := func(list corev1.ResourceList) usage.Most {
+		return usage.Most{Cores: list.Cpu().AsApproximateFloat64(), Bytes: list.Memory().AsApproximateFloat64()}
+	}
+	created := now.Add(-30 * 24 * time.Hour).UnixMilli()
+	return usage.Facts{Created: created, Node: of(c.Nodes.Own), Limit: of(c.Pod.Containers[i].Resources.Limits), LimitSince: created}
+}
+
 // fits checks a created pod by the LimitRange.
 func (c *example) fits(t *testing.T, created corev1.PodSpec) {
 	t.Helper()
@@ -257,8 +275,8 @@ func (c *example) fits(t *testing.T, created corev1.PodSpec) {
 }
 
 // read is a week of the samples as a usage source gives them: those that cannot be true are missing, and those of the last
-// day that are more than any node has are counted.
-func (s samples) read(most usage.Most) (recommender.Profile, [2]recommender.Implausible) {
+// day are counted.
+func (s samples) read(facts usage.Facts, most usage.Most) (recommender.Profile, [2]recommender.Implausible) {
 	const step = 5 * time.Minute
 	const steps = int(7 * 24 * time.Hour / step)
 	amount := func(i int, base resource.Quantity, peak, then *resource.Quantity) float64 {
@@ -266,7 +284,7 @@ func (s samples) read(most usage.Most) (recommender.Profile, [2]recommender.Impl
 		if then != nil && i > steps/2 {
 			q = *then
 		}
-		if peak != nil && i == steps/2 {
+		if peak != nil && (i == steps/2 || s.Every > 0 && i%s.Every == 0) {
 			q = *peak
 		}
 		return q.AsApproximateFloat64()
@@ -281,11 +299,15 @@ func (s samples) read(most usage.Most) (recommender.Profile, [2]recommender.Impl
 			if memory {
 				unit = 1
 			}
-			drop, lastDay := most.DropOf(values[r], memory), now.Sub(at) <= 24*time.Hour
-			if of := &dropped[r]; lastDay && drop == usage.DropImplausible {
+			drop, lastDay := facts.DropOf(usage.Sample{At: at.UnixMilli(), Value: values[r]}, memory, most, step), now.Sub(at) <= 24*time.Hour
+			if of := &dropped[r]; lastDay && drop.Impossible() {
 				of.Dropped++
 				of.Of++
-				of.Highest, of.Most = max(of.Highest, recommender.Usage(values[r])*unit), recommender.Usage(most.Of(memory))*unit
+				of.Highest, of.Most = max(of.Highest, recommender.Usage(values[r])*unit), recommender.Usage(facts.Bound(drop, memory, most))*unit
+				of.Bound = map[usage.Drop]recommender.Bound{usage.DropNode: recommender.OfNode, usage.DropLimit: recommender.OfLimit}[drop]
+				if drop == usage.DropZero {
+					of.Zeros++
+				}
 			} else if lastDay && drop == "" {
 				of.Of++
 			}

@@ -124,6 +124,23 @@ type fixture struct {
 	kubelet *playedKubelet
 	log     *bytes.Buffer
 	node    Node
+	// registry has the metrics.
+	registry *prometheus.Registry
+}
+
+// dropped is the counter of samples dropped for a reason.
+func (f *fixture) dropped(t *testing.T, why usage.Drop) float64 {
+	t.Helper()
+	families, err := f.registry.Gather()
+	require.NoError(t, err)
+	for _, family := range families {
+		for _, m := range family.Metric {
+			if family.GetName() == "attune_usage_samples_dropped_total" && m.Label[0].GetValue() == why.Label() {
+				return m.Counter.GetValue()
+			}
+		}
+	}
+	return 0
 }
 
 func (f *fixture) Nodes(context.Context) ([]Node, []error, error)  { return []Node{f.node}, nil, nil }
@@ -136,13 +153,13 @@ func (f *fixture) NodeOf(context.Context, Pod) (string, error) { return f.node.N
 // newFixture returns a source that started at a time.
 func newFixture(t testing.TB, world World, start time.Time) *fixture {
 	t.Helper()
-	f := &fixture{clock: clocktesting.NewFakeClock(start), log: &bytes.Buffer{}}
+	f := &fixture{clock: clocktesting.NewFakeClock(start), log: &bytes.Buffer{}, registry: prometheus.NewRegistry()}
 	f.kubelet = playKubelet(t, world, f.clock.Now)
 	f.node = Node{Name: "node1", Address: netip.MustParseAddrPort(f.kubelet.Listener.Addr().String()), Cores: 64, Bytes: 1 << 40}
 	f.Source = New(Options{
 		Cluster: f, Transport: http.DefaultTransport, Interval: time.Minute, Clock: f.clock,
 		Log:     slog.New(slog.NewTextHandler(&lockedWriter{to: f.log}, nil)),
-		Metrics: newMetrics(),
+		Metrics: newMetrics(f.registry),
 	})
 	f.scraper.kubelets.scheme = "http"
 	f.recent.begin(start)
@@ -322,9 +339,8 @@ func foreign(t *testing.T) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})
 }
 
-// newMetrics registers metrics in a registry of their own.
-func newMetrics() *Metrics {
-	registry := prometheus.NewRegistry()
+// newMetrics registers metrics in a registry.
+func newMetrics(registry *prometheus.Registry) *Metrics {
 	return NewMetrics(registry, promsource.NewMeter(registry))
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -79,7 +80,7 @@ func TestLoop(t *testing.T) {
 	c := &cluster{nodes: []Node{nodeAt("good", good), nodeAt("bad", bad)}}
 	source := New(Options{
 		Cluster: c, Transport: http.DefaultTransport, Interval: 100 * time.Millisecond, Clock: clock.RealClock{},
-		Log: slog.New(slog.DiscardHandler), Metrics: newMetrics(),
+		Log: slog.New(slog.DiscardHandler), Metrics: newMetrics(prometheus.NewRegistry()),
 	})
 	source.scraper.kubelets.scheme = "http"
 	ctx, stop := context.WithCancel(t.Context())

@@ -115,8 +115,7 @@ const name = "embedded"
 type Metrics struct {
 	// meter is shared with the Prometheus sources.
 	meter *promsource.Meter
-	// dropped and scrapes are counters by reason and by result.
-	dropped *prometheus.CounterVec
+	// scrapes is a counter by result.
 	scrapes *prometheus.CounterVec
 	// seconds is the time of a scrape. lateness is how late the scraper is, in seconds.
 	seconds  prometheus.Histogram
@@ -133,7 +132,6 @@ type Metrics struct {
 func NewMetrics(registry prometheus.Registerer, shared *promsource.Meter) *Metrics {
 	m := &Metrics{
 		meter:     shared,
-		dropped:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "attune_usage_samples_dropped_total", Help: "Usage samples dropped, by source and reason."}, []string{"source", "reason"}),
 		scrapes:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "attune_kubelet_scrapes_total", Help: "Scrapes of kubelets, by result: success or failed."}, []string{"result"}),
 		seconds:   prometheus.NewHistogram(prometheus.HistogramOpts{Name: "attune_kubelet_scrape_seconds", Help: "Duration of the scrape of one kubelet in seconds.", Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}}),
 		lateness:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "attune_kubelet_scrape_late_seconds", Help: "Delay of the most recent kubelet scrape after its scheduled time, in seconds."}),
@@ -141,7 +139,7 @@ func NewMetrics(registry prometheus.Registerer, shared *promsource.Meter) *Metri
 		series:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "attune_usage_series", Help: "Series that the embedded usage source keeps in memory."}),
 		shortened: prometheus.NewGauge(prometheus.GaugeOpts{Name: "attune_usage_shortened_namespaces", Help: "Namespaces with too many samples: the embedded usage source keeps less than one hour of them."}),
 	}
-	registry.MustRegister(m.dropped, m.scrapes, m.seconds, m.lateness, m.often, m.series, m.shortened)
+	registry.MustRegister(m.scrapes, m.seconds, m.lateness, m.often, m.series, m.shortened)
 	return m
 }
 
@@ -152,9 +150,7 @@ func (m *Metrics) took(samples []scraped, dropped map[usage.Drop]int) {
 		newest = max(newest, samples[i].T)
 	}
 	m.meter.Took(name, len(samples), newest)
-	for why, n := range dropped {
-		m.dropped.WithLabelValues(name, string(why)).Add(float64(n))
-	}
+	m.meter.Dropped(name, dropped)
 }
 
 // hastened counts the kubelets that are scraped more often.

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -79,7 +78,7 @@ func TestAKubeletIsBelievedOfItsOwnPods(t *testing.T) {
 	assert.Len(t, got, 2)
 	assert.InDelta(t, 0.1, got["ours"], 0.001)
 	assert.InDelta(t, 0.2, got["theirs"], 0.001)
-	assert.Equal(t, 24.0, testutil.ToFloat64(f.options.Metrics.dropped.WithLabelValues(name, string(usage.DropElsewhere))))
+	assert.Equal(t, 24.0, f.dropped(t, usage.DropElsewhere))
 }
 
 // TestAPodThatMoves: for a pod that moved to another node, only data of the new node counts, even while both kubelets
@@ -117,5 +116,5 @@ func TestANodeHasSoManySeries(t *testing.T) {
 	}
 	f.tell(t, "node1", text.String())
 	assert.Equal(t, maxSeries, f.recent.count(""))
-	assert.Equal(t, 50.0, testutil.ToFloat64(f.options.Metrics.dropped.WithLabelValues(name, string(usage.DropFull))))
+	assert.Equal(t, 50.0, f.dropped(t, usage.DropFull))
 }

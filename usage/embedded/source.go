@@ -120,8 +120,12 @@ func (s *Source) Read(ctx context.Context, query usage.Query, yield func(usage.S
 	if query.Most == (usage.Most{}) {
 		query.Most = usage.MostOn(s.scraper.targets.most())
 	}
+	dropped := query.CountDropped()
 	report, err := prometheus.Read(ctx, prometheus.Everything, query, s.askRange, yield)
 	s.options.Metrics.meter.Read(name, s.options.Clock.Since(began))
+	if err == nil { // after an error, the same samples are read again
+		s.options.Metrics.meter.Dropped(name, dropped)
+	}
 	s.monitor.warn(&report)
 	return report, err
 }

@@ -85,7 +85,20 @@ func (s *Store) Restore(key Key, packed []byte, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("the checkpoint of container %s cannot be used: %w", key.Container, err)
 	}
-	return pool.restore(history, past, now)
+	var most usage.Most
+	if s.options.Most != nil {
+		most = s.options.Most()
+	}
+	return pool.restore(history, past, most, now)
+}
+
+// drop turns impossible values into gaps.
+func drop(values []float64, most usage.Most, memory bool) {
+	for i, value := range values {
+		if most.DropOf(value, memory) != "" {
+			values[i] = math.NaN()
+		}
+	}
 }
 
 // fill writes the values of a checkpoint into empty steps and returns how many steps it filled. It fills nothing if the

@@ -1,9 +1,11 @@
 package history
 
 import (
+	"fmt"
 	"math"
 	"time"
 
+	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/usage"
@@ -42,9 +44,17 @@ type gathered struct {
 type answer struct {
 	container         string
 	cpu, peak, memory []float64
-	// implausible has the samples that were dropped because they exceed the largest node, indexed by resource.
-	implausible [2][]float64
+	// implausible has the impossible samples, indexed by resource.
+	implausible [2]impossible
 	next        *answer
+}
+
+// impossible has the highest impossible sample of each step. why is the reason of the last piece of the answer that has
+// some, and bound what they exceed, in cores or bytes. Zeros do not replace the reason of others.
+type impossible struct {
+	values []float64
+	why    usage.Drop
+	bound  float64
 }
 
 const (
@@ -84,12 +94,95 @@ func (s *collector) take(series usage.Series) {
 		return
 	}
 	to := s.answer(&of.answers[number], series.Container)
-	s.raise(&to.cpu, series.CPU)
-	s.raise(&to.peak, series.CPUPeak)
+	s.raiseCPU(&to.cpu, &series, series.CPU, of.wishes[number], s.query.RateWindow)
+	s.raiseCPU(&to.peak, &series, series.CPUPeak, of.wishes[number], s.query.Step+s.query.RateWindow)
 	s.raise(&to.memory, series.Memory)
-	s.raise(&to.implausible[recommender.CPU], series.CPUImplausible)
-	s.raise(&to.implausible[recommender.Memory], series.MemoryImplausible)
+	for r, samples := range [2][]usage.Sample{recommender.CPU: series.CPUImplausible, recommender.Memory: series.MemoryImplausible} {
+		s.raise(&to.implausible[r].values, samples)
+		if at := &to.implausible[r]; len(samples) > 0 && (at.why == "" || series.Why != usage.DropZero) {
+			at.why, at.bound = series.Why, series.Bound
+		}
+	}
 }
+
+// raiseCPU is raise without the CPU of the container's start, which a Job needs for its whole work.
+func (s *collector) raiseCPU(values *[]float64, of *usage.Series, samples []usage.Sample, wish wish, window time.Duration) {
+	if kind := wish.workload.Kind; kind == v1alpha1.KindJob || kind == v1alpha1.KindCronJob {
+		s.raise(values, samples)
+		return
+	}
+	before, after, left := of.AroundStart(samples, wish.startup, window)
+	s.report.Drop(usage.DropStartup, left)
+	s.raise(values, before)
+	s.raise(values, after)
+}
+
+// leastIdle is the fewest containers that dropIdle compares: fewer may really be idle at once.
+const leastIdle = 10
+
+// dropIdle drops CPU of exactly 0 of steps in which more than 90 % of the containers have it: the source does not
+// measure CPU.
+func (s *collector) dropIdle() {
+	of, idle := make([]int, s.last-s.first+1), make([]int, s.last-s.first+1)
+	s.each(func(a *answer) {
+		for i, value := range a.cpu {
+			if !math.IsNaN(value) {
+				of[i]++
+			}
+			if a.idle(i) {
+				idle[i]++
+			}
+		}
+	})
+	newest := -1
+	for i := range of {
+		if of[i] < leastIdle || 10*idle[i] <= 9*of[i] {
+			idle[i] = 0
+		} else {
+			newest = i
+		}
+	}
+	if newest < 0 {
+		return
+	}
+	s.each(func(a *answer) {
+		for i := range a.cpu {
+			if idle[i] > 0 && a.idle(i) {
+				s.dropZero(a, i)
+			}
+		}
+	})
+	s.report.Warn(fmt.Sprintf("CPU of %d of %d containers is 0, so attune does not use it: it is not measured. Check the kubelets and the container runtime",
+		idle[newest], of[newest]))
+}
+
+// dropZero turns CPU of 0 into an impossible sample.
+func (s *collector) dropZero(a *answer, i int) {
+	at := &a.implausible[recommender.CPU]
+	if at.values == nil {
+		at.values, at.why = s.values(), usage.DropZero
+	}
+	at.values[i] = recommender.Highest(at.values[i], 0)
+	a.cpu[i] = math.NaN()
+	if a.peak != nil {
+		a.peak[i] = math.NaN()
+	}
+	s.report.Drop(usage.DropIdle, 1)
+}
+
+// each visits every answer.
+func (s *collector) each(visit func(*answer)) {
+	for _, namespace := range s.namespaces {
+		for _, a := range namespace.answers {
+			for ; a != nil; a = a.next {
+				visit(a)
+			}
+		}
+	}
+}
+
+// idle reports whether the CPU of a step is exactly 0.
+func (a *answer) idle(i int) bool { return a.cpu[i] == 0 && (a.peak == nil || !(a.peak[i] > 0)) }
 
 // find the workload of a pod.
 func (s *collector) find(namespace, pod string) {
@@ -169,9 +262,7 @@ type merge struct {
 	namespace *namespace
 	// first is the first step of the answer, last the last step of the window.
 	first, last int64
-	// most is the bound that samples were checked against.
-	most   usage.Most
-	report usage.Report
+	report      usage.Report
 }
 
 // all merges an answer and reports whether a value changed.

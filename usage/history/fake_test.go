@@ -36,6 +36,9 @@ type fakePod struct {
 	cpu, peak, memory func(time.Time) (float64, bool)
 	// implausible returns the dropped samples of CPU.
 	implausible func(time.Time) (float64, bool)
+	// started is when the container started; zero: not known.
+	started  time.Time
+	restarts int
 }
 
 func (f *fake) Read(_ context.Context, query usage.Query, yield func(usage.Series)) (usage.Report, error) {
@@ -47,8 +50,13 @@ func (f *fake) Read(_ context.Context, query usage.Query, yield func(usage.Serie
 			continue
 		}
 		// One piece per measure, like a Prometheus server.
-		yield(usage.Series{Namespace: pod.namespace, Pod: pod.pod, Container: pod.container, CPU: samples(query, pod.cpu), CPUImplausible: samples(query, pod.implausible)})
-		yield(usage.Series{Namespace: pod.namespace, Pod: pod.pod, Container: pod.container, CPUPeak: samples(query, pod.peak)})
+		started := int64(0)
+		if !pod.started.IsZero() {
+			started = pod.started.UnixMilli()
+		}
+		yield(usage.Series{Namespace: pod.namespace, Pod: pod.pod, Container: pod.container, Started: started, Restarts: pod.restarts, CPU: samples(query, pod.cpu), CPUImplausible: samples(query, pod.implausible),
+			Why: usage.DropImplausible, Bound: query.Most.Of(false)})
+		yield(usage.Series{Namespace: pod.namespace, Pod: pod.pod, Container: pod.container, Started: started, Restarts: pod.restarts, CPUPeak: samples(query, pod.peak)})
 		yield(usage.Series{Namespace: pod.namespace, Pod: pod.pod, Container: pod.container, Memory: samples(query, pod.memory)})
 	}
 	if f.fail != nil {

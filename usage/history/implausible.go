@@ -15,18 +15,23 @@ type implausible [2]struct {
 	first, last int64
 	// hours has the counts by hour since the epoch, modulo 24.
 	hours [24]struct {
-		hour  int64
-		steps int
+		hour int64
+		// zeros are those of the steps with samples of 0 only.
+		steps, zeros int
 	}
-	// highest is the highest dropped sample of the newest answer with dropped samples. most is the bound that it
+	// highest is the highest dropped sample of the newest answer with dropped samples above 0. bound is what it
 	// exceeded. Both are in cores or bytes.
-	highest, most float64
+	highest, bound float64
+	why            usage.Drop
 }
+
+// bounds says what samples dropped for a reason exceed; others exceed the largest node.
+var bounds = map[usage.Drop]recommender.Bound{usage.DropNode: recommender.OfNode, usage.DropLimit: recommender.OfLimit}
 
 // countImplausible counts the dropped samples of an answer and reports whether the counts changed.
 func (h *history) countImplausible(a *answer, m *merge) (different bool) {
 	for _, r := range recommender.Resources {
-		values := a.implausible[r]
+		values := a.implausible[r].values
 		if len(values) == 0 {
 			continue
 		}
@@ -49,9 +54,12 @@ func (h *history) countImplausible(a *answer, m *merge) (different bool) {
 				continue // more than a day ago
 			}
 			if at.hour < hour {
-				at.hour, at.steps = hour, 0
+				at.hour, at.steps, at.zeros = hour, 0, 0
 			}
 			at.steps++
+			if value == 0 {
+				at.zeros++
+			}
 			different = true
 		}
 		end := m.first + int64(len(values)) - 1
@@ -59,13 +67,15 @@ func (h *history) countImplausible(a *answer, m *merge) (different bool) {
 			of.first, of.last = m.first, end
 		}
 		of.first, of.last = min(of.first, m.first), max(of.last, end)
-		of.highest, of.most = highest, m.most.Of(r == recommender.Memory)
+		if highest > 0 { // zeros do not hide earlier samples
+			of.highest, of.bound, of.why = highest, a.implausible[r].bound, a.implausible[r].why
+		}
 	}
 	return different
 }
 
 // Implausible returns how many steps of a container had samples dropped as implausible in the 24 hours before now,
-// indexed by resource. A sample is implausible if no node is that large. The zero value means no dropped samples.
+// indexed by resource (usage.Drop.Impossible). The zero value means no dropped samples.
 func (s *Store) Implausible(key Key, now time.Time) (out [2]recommender.Implausible) {
 	s.mutex.RLock()
 	defer s.mutex.RUnlock()
@@ -79,10 +89,10 @@ func (s *Store) Implausible(key Key, now time.Time) (out [2]recommender.Implausi
 	first := usage.StepHolding(time.Unix((oldest+1)*3600, 0), pool.settings.QueryStep)
 	for _, r := range recommender.Resources {
 		of := &history.implausible[r]
-		dropped := 0
+		dropped, zeros := 0, 0
 		for _, at := range of.hours {
 			if at.hour > oldest {
-				dropped += at.steps
+				dropped, zeros = dropped+at.steps, zeros+at.zeros
 			}
 		}
 		if dropped == 0 {
@@ -90,8 +100,8 @@ func (s *Store) Implausible(key Key, now time.Time) (out [2]recommender.Implausi
 		}
 		values := [2]*series{recommender.CPU: &history.cpu, recommender.Memory: &history.memory}[r].values(first, last)
 		out[r] = recommender.Implausible{
-			Dropped: dropped, Of: dropped + measured(values),
-			Highest: r.Measured(of.highest), Most: r.Measured(of.most),
+			Dropped: dropped, Zeros: zeros, Of: dropped + measured(values),
+			Highest: r.Measured(of.highest), Most: r.Measured(of.bound), Bound: bounds[of.why],
 		}
 	}
 	return out

@@ -54,3 +54,22 @@ func TestDroppedStepsThatAreReadAgainCountOnce(t *testing.T) {
 	assert.LessOrEqual(t, got.Dropped, 288)
 	assert.Greater(t, got.Dropped, 288-12)
 }
+
+func TestZerosDoNotHideWhatWasDropped(t *testing.T) {
+	source := &fake{pods: []fakePod{{namespace: "shop", pod: "web-7d4f8c9b6-aaaaa", container: "app", implausible: func(at time.Time) (float64, bool) {
+		if at.After(now) {
+			return 0, true
+		}
+		return 1600, true
+	}}}}
+	s := newStore(source)
+	s.Want(deployment("web"))
+	fill(t, s, now)
+	for _, steps := range []time.Duration{4, 8} {
+		s.Refresh(context.Background(), now.Add(steps*step))
+	}
+	got := s.Implausible(key("web"), now.Add(8*step))[recommender.CPU]
+	assert.Equal(t, 8, got.Zeros)
+	assert.EqualValues(t, 1_600_000, got.Highest)
+	assert.EqualValues(t, 10_000_000, got.Most)
+}

@@ -70,7 +70,9 @@ func (i *increments) plan(x *index, last, room int64, backfilled bool) *usage.Qu
 	if end == 0 {
 		end = min(last, first+i.steps(x, room)-1)
 	}
-	return x.query(names, first, max(first, end))
+	query := x.query(names, first, max(first, end))
+	query.Counted = usage.StepEnd(i.read, x.settings.QueryStep)
+	return query
 }
 
 // steps returns how many steps one query covers, at least leastNewest. It is limited by the memory of an answer and by

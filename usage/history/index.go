@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 	"time"
@@ -202,6 +203,8 @@ type resolver struct {
 type wish struct {
 	workload   workload.KindName
 	containers containers
+	// startup is the longest one of the policies that want the workload.
+	startup time.Duration
 }
 
 // containers is a set of a few names; nil means all containers.
@@ -228,6 +231,8 @@ func newResolver(interests map[string]Interest, neighbours []workload.KindName) 
 			workload := workload.KindName{Kind: w.Kind, Name: w.Name}
 			known = append(known, workload)
 			r.want(workload, w.Containers)
+			of := &r.wishes[r.numbers[workload]].startup
+			*of = max(*of, min(cmp.Or(interest.Startup, DefaultStartup), maxStartup))
 		}
 	}
 	r.index = workload.NewPodIndex(known)
@@ -243,7 +248,7 @@ func (r *resolver) want(workload workload.KindName, names containers) {
 		if len(names) == 0 {
 			names = nil
 		}
-		r.wishes = append(r.wishes, wish{workload, names})
+		r.wishes = append(r.wishes, wish{workload: workload, containers: names})
 		return
 	}
 	of := &r.wishes[n].containers

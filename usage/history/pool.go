@@ -158,7 +158,7 @@ func (p *pool) keep(c *collector, report usage.Report, now time.Time, changed ma
 		if n == nil {
 			continue
 		}
-		m := merge{pool: p, namespace: n, first: c.first, last: last, most: c.query.Most, report: usage.Report{Partial: report.Partial}}
+		m := merge{pool: p, namespace: n, first: c.first, last: last, report: usage.Report{Partial: report.Partial}}
 		if m.all(gathered) {
 			changed[name] = true
 		}
@@ -170,7 +170,7 @@ func (p *pool) keep(c *collector, report usage.Report, now time.Time, changed ma
 
 // restore fills the empty steps of a history from a checkpoint. It rejects a checkpoint whose step does not divide the
 // source's step, because its values do not map to steps.
-func (p *pool) restore(h *history, past codec.Checkpoint, now time.Time) error {
+func (p *pool) restore(h *history, past codec.Checkpoint, most usage.Most, now time.Time) error {
 	step := p.settings.QueryStep
 	if step%past.Step != 0 {
 		return fmt.Errorf("a checkpoint with queryStep %s cannot be used for queryStep %s", past.Step, step)
@@ -178,6 +178,10 @@ func (p *pool) restore(h *history, past codec.Checkpoint, now time.Time) error {
 	first, last := p.span(usage.StepOf(now, step))
 	p.slid = max(p.slid, last)
 	h.slide(first, last)
+	// The values may be older than the checks of samples.
+	drop(past.CPU, most, false)
+	drop(past.Peak, most, false)
+	drop(past.Memory, most, true)
 	filled := fill(&h.cpu, past.CPU, past, step) + fill(&h.memory, past.Memory, past, step)
 	if len(past.Peak) > 0 {
 		filled += fill(h.peaks(), past.Peak, past, step)

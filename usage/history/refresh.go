@@ -229,6 +229,7 @@ func (r *refresh) read(ctx context.Context, source usage.Source, plan plan, quer
 		}
 		switch {
 		case err == nil:
+			collector.dropIdle()
 			report.Add(collector.report)
 			p.keep(collector, report, r.now, r.changed)
 			p.cover(collector, query, group, report.Partial, r.now)

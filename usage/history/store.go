@@ -35,6 +35,8 @@ type Interest struct {
 	Policy, Namespace string
 	// Source has the settings by which usage is read. Policies with equal settings share one pool and its queries.
 	Source usage.SourceSettings
+	// Startup is how long containers start: their CPU until then is no usage. 0: DefaultStartup; at most maxStartup.
+	Startup time.Duration
 	// Workloads whose history the policy wants; empty: none.
 	Workloads []Workload
 	// Neighbours are all workloads of the namespace that own pods themselves, the same for each of its policies. Their
@@ -81,6 +83,8 @@ type Options struct {
 	// Forgets reports whether a source cannot return the whole past again after a restart, so that its histories need
 	// checkpoints; nil: no source does.
 	Forgets func(usage.SourceSettings) bool
+	// Most is the upper bound of values of a checkpoint; nil: no node is known.
+	Most func() usage.Most
 	// MaxBytes bounds the stored values. Values beyond it, or beyond a namespace's share of it, are dropped and
 	// counted. 0: DefaultMaxBytes.
 	MaxBytes int64
@@ -88,6 +92,12 @@ type Options struct {
 
 // DefaultMaxBytes has room for 150,000 containers with a week of 5-minute steps.
 const DefaultMaxBytes = 512 << 20
+
+const (
+	// DefaultStartup is how long a container without a startupBoost starts.
+	DefaultStartup = 2 * time.Minute
+	maxStartup     = 10 * time.Minute
+)
 
 // DefaultPatience is the usual time limit of a query of a Prometheus server.
 const DefaultPatience = time.Minute

@@ -75,6 +75,7 @@ func TestReadTheAnswersOfDifferentServers(t *testing.T) {
 			want: []usage.Series{{
 				Namespace: "shop", Pod: pod, Container: "app", CPU: []usage.Sample{at(1700000100, 0.25)},
 				CPUImplausible: []usage.Sample{at(1700000400, 1e300), at(1700000700, 10_001)},
+				Why:            usage.DropImplausible, Bound: 10_000,
 			}},
 			report: usage.Report{Series: 1, Samples: 1, Dropped: map[usage.Drop]int{usage.DropImplausible: 2}},
 		},

@@ -32,12 +32,16 @@ var _ usage.Source = Metered{}
 func (m Metered) Read(ctx context.Context, query usage.Query, yield func(usage.Series)) (usage.Report, error) {
 	began := time.Now()
 	newest := int64(0)
+	dropped := query.CountDropped()
 	report, err := m.Client.Read(ctx, query, func(s usage.Series) {
 		newest = max(newest, usage.Newest(s.CPU), usage.Newest(s.Memory))
 		yield(s)
 	})
 	took := time.Since(began)
 	m.Meter.Took(Name, report.Samples, newest)
+	if err == nil { // after an error, the same samples are read again
+		m.Meter.Dropped(Name, dropped)
+	}
 	m.Meter.Read(Name, took)
 	m.count("usage", took, err)
 	return report, err
@@ -116,6 +120,7 @@ const Name = "prometheus"
 // Meter counts the queries to usage sources and their answers. It is safe for concurrent use.
 type Meter struct {
 	samples *prometheus.CounterVec
+	dropped *prometheus.CounterVec
 	seconds *prometheus.HistogramVec
 	queries *prometheus.HistogramVec
 	errors  *prometheus.CounterVec
@@ -137,6 +142,9 @@ func NewMeter(registry prometheus.Registerer) *Meter {
 		samples: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "attune_usage_samples_total", Help: "Usage samples read, by source.",
 		}, []string{"source"}),
+		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "attune_usage_samples_dropped_total", Help: "Usage samples dropped, by source and reason.",
+		}, []string{"source", "reason"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "attune_usage_query_seconds", Help: "Duration of usage queries in seconds, by source.", Buckets: prometheus.ExponentialBuckets(.001, 4, 9),
 		}, []string{"source"}),
@@ -157,7 +165,7 @@ func NewMeter(registry prometheus.Registerer) *Meter {
 	m.failed = lru.NewWithEvictionFunc(mostNamespaces, func(namespace lru.Key, _ any) {
 		m.errors.DeletePartialMatch(prometheus.Labels{"namespace": namespace.(string)})
 	})
-	registry.MustRegister(m.samples, m.seconds, m.queries, m.errors, m.newest)
+	registry.MustRegister(m.samples, m.dropped, m.seconds, m.queries, m.errors, m.newest)
 	return m
 }
 
@@ -170,6 +178,13 @@ func (m *Meter) Took(source string, samples int, newest int64) {
 	if newest > m.latest[source] {
 		m.latest[source] = newest
 		m.newest.WithLabelValues(source).Set(float64(newest) / 1000)
+	}
+}
+
+// Dropped counts dropped samples of a source by reason.
+func (m *Meter) Dropped(source string, dropped map[usage.Drop]int) {
+	for why, n := range dropped {
+		m.dropped.WithLabelValues(source, why.Label()).Add(float64(n))
 	}
 }
 

@@ -3,6 +3,7 @@ package prometheus
 import (
 	"context"
 	"strings"
+	"time"
 
 	"attune.io/attune/usage"
 )
@@ -81,17 +82,22 @@ func (p *picker) element(e Element) {
 	p.report.Drop(usage.DropHistogram, e.Histograms)
 	of := e.Labels
 	if of.Namespace == "" || of.Pod == "" || of.Container == "" {
-		p.report.Drop(usage.DropUnnamed, len(e.Samples))
+		p.drop(usage.DropUnnamed, e.Samples...)
 		return
 	}
 	if !p.asked.Namespace(of.Namespace) {
-		p.report.Drop(usage.DropForeign, len(e.Samples))
+		p.drop(usage.DropForeign, e.Samples...)
 		return
 	}
 	if !p.asked.Pod(of.Pod) {
 		return // the names were too many for one expression
 	}
-	samples, implausible := p.usable(e.Samples)
+	var facts usage.Facts
+	if p.query.Of != nil {
+		facts = p.query.Of(of.Namespace, of.Pod, of.Container)
+	}
+	out := usage.Series{Namespace: of.Namespace, Pod: of.Pod, Container: of.Container, Started: facts.Started, Restarts: facts.Restarts}
+	samples, implausible := p.usable(e, facts, &out)
 	if len(samples)+len(implausible) == 0 {
 		return
 	}
@@ -99,7 +105,6 @@ func (p *picker) element(e Element) {
 		p.report.Series++
 		p.report.Samples += len(samples)
 	}
-	out := usage.Series{Namespace: of.Namespace, Pod: of.Pod, Container: of.Container}
 	switch {
 	case p.memory:
 		out.Memory, out.MemoryImplausible = samples, implausible
@@ -125,24 +130,55 @@ func (e envelope) said() usage.Report {
 	return said
 }
 
-// usable keeps the samples that are amounts and lie within the query, in place. It also returns the samples that exceed
-// the largest node.
-func (p *picker) usable(samples []usage.Sample) (kept, implausible []usage.Sample) {
-	start, end := p.query.Start.UnixMilli(), p.query.End.UnixMilli()
-	kept = samples[:0]
-	for _, sample := range samples {
-		drop := p.query.Most.DropOf(sample.Value, p.memory)
+// usable keeps the samples that are amounts and lie within the query, in place. It also returns the impossible samples,
+// and describes the highest one in the series.
+func (p *picker) usable(e Element, facts usage.Facts, out *usage.Series) (kept, implausible []usage.Sample) {
+	start, end, window := p.query.Start.UnixMilli(), p.query.End.UnixMilli(), p.window(e.Labels)
+	if p.query.Waited { // up to twice the usage
+		facts.Node.Cores, facts.Limit.Cores = 2*facts.Node.Cores, 2*facts.Limit.Cores
+	}
+	kept = e.Samples[:0]
+	highest := -1.0
+	for _, sample := range e.Samples {
+		drop := facts.DropOf(sample, p.memory, p.query.Most, window)
 		if sample.At < start || sample.At > end {
 			drop = usage.DropOutside
 		}
-		switch drop {
-		case "":
+		if drop == "" {
 			kept = append(kept, sample)
 			continue
-		case usage.DropImplausible:
-			implausible = append(implausible, sample)
 		}
-		p.report.Drop(drop, 1)
+		if drop.Impossible() {
+			implausible = append(implausible, sample)
+			if sample.Value > highest {
+				highest, out.Why, out.Bound = sample.Value, drop, facts.Bound(drop, p.memory, p.query.Most)
+			}
+		}
+		p.drop(drop, sample)
 	}
 	return kept, implausible
+}
+
+// window is the time before a sample that it was measured over.
+func (p *picker) window(of Labels) time.Duration {
+	switch {
+	case p.memory:
+		return p.query.Step
+	case of.Peak == peakValue:
+		return p.query.Step + p.query.RateWindow
+	}
+	return p.query.RateWindow
+}
+
+// drop counts dropped samples. Samples of steps that were read before were counted before.
+func (p *picker) drop(why usage.Drop, samples ...usage.Sample) {
+	p.report.Drop(why, len(samples))
+	if p.query.Count == nil {
+		return
+	}
+	for _, sample := range samples {
+		if p.query.Counted.IsZero() || sample.At > p.query.Counted.UnixMilli() {
+			p.query.Count(why, 1)
+		}
+	}
 }

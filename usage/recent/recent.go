@@ -28,6 +28,8 @@ const (
 	step = 30 * time.Second
 	// rateWindow is the longest window of a CPU rate, because the P75 of 10 minutes needs more than one or two values.
 	rateWindow = 2 * time.Minute
+	// startup is how long containers start: their CPU until then is no base.
+	startup = 2 * time.Minute
 	// mostContainers is the most containers that are followed: 30 MiB. Containers beyond it keep their current
 	// requests. One namespace may have greed times the free places (see usage/history).
 	mostContainers = 65_536
@@ -259,7 +261,9 @@ func (s *Store) read(ctx context.Context, digest usage.Digest, interests []Inter
 		_, err = from.Read(ctx, queryOf(only(interests, unread), oldest, first), s.take)
 	}
 	if err == nil {
-		_, err = from.Read(ctx, queryOf(interests, first, last), s.take)
+		query := queryOf(interests, first, last)
+		query.Counted = from.until
+		_, err = from.Read(ctx, query, s.take)
 	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -346,8 +350,11 @@ func (s *Store) take(series usage.Series) {
 		s.of[at] = of
 		s.held[at.namespace]++
 	}
-	for _, sample := range series.CPU {
-		of.Add(recommender.CPU, sample.Time(), recommender.Usage(sample.Value*1000))
+	before, after, _ := series.AroundStart(series.CPU, startup, rateWindow)
+	for _, samples := range [...][]usage.Sample{before, after} {
+		for _, sample := range samples {
+			of.Add(recommender.CPU, sample.Time(), recommender.Usage(sample.Value*1000))
+		}
 	}
 	for _, sample := range series.Memory {
 		of.Add(recommender.Memory, sample.Time(), recommender.Usage(sample.Value))

@@ -26,14 +26,20 @@ type past struct {
 	pods  int
 	// ends is the time of its last data; zero: no end.
 	ends time.Time
+	// started is when the container started, in Unix milliseconds; 0: not known. It uses 8 cores for 3 minutes then.
+	started int64
 }
 
 func (p *past) Read(_ context.Context, q usage.Query, yield func(usage.Series)) (usage.Report, error) {
 	p.asked = append(p.asked, q)
 	for i := range max(1, p.pods) {
-		s := usage.Series{Namespace: "shop", Pod: fmt.Sprintf("web-%d", i+1), Container: "app"}
+		s := usage.Series{Namespace: "shop", Pod: fmt.Sprintf("web-%d", i+1), Container: "app", Started: p.started}
 		for at := q.Start; !at.After(q.End) && (p.ends.IsZero() || !at.After(p.ends)); at = at.Add(q.Step) {
-			s.CPU = append(s.CPU, usage.Sample{At: at.UnixMilli(), Value: p.cpu})
+			cpu := p.cpu
+			if since := at.UnixMilli() - p.started; since > 0 && since <= 180_000 {
+				cpu = 8
+			}
+			s.CPU = append(s.CPU, usage.Sample{At: at.UnixMilli(), Value: cpu})
 			s.Memory = append(s.Memory, usage.Sample{At: at.UnixMilli(), Value: 64 << 20})
 		}
 		yield(s)
@@ -99,6 +105,29 @@ func TestBaseFollowsWhatLasts(t *testing.T) {
 	}
 	assert.InDelta(t, 200, base(time.Minute, 1), 0.01, "a minute")
 	assert.InDelta(t, 1000, base(5*time.Minute, 1), 0.01, "five minutes of ten")
+}
+
+// CPU of a container's start is not in its base. Memory is.
+func TestCPUOfTheStartIsNoBase(t *testing.T) {
+	s, _ := storeOf(&past{cpu: 0.5, started: noon.Add(-5 * time.Minute).UnixMilli()})
+	s.Want(interest("shared", "web"))
+	require.NoError(t, s.Refresh(t.Context(), noon))
+	for r, want := range [2]float64{recommender.CPU: 500, recommender.Memory: 64 << 20} {
+		base, known := s.Base("shop", "web-1", "app", recommender.Resource(r), noon)
+		assert.True(t, known)
+		assert.InDelta(t, want, float64(base), want/100)
+	}
+}
+
+// TestDropsOfStepsThatWereReadAreNotCounted: a refresh reads the last step again.
+func TestDropsOfStepsThatWereReadAreNotCounted(t *testing.T) {
+	p := &past{cpu: 0.5}
+	s, _ := storeOf(p)
+	s.Want(interest("shared", "web"))
+	require.NoError(t, s.Refresh(t.Context(), noon))
+	require.NoError(t, s.Refresh(t.Context(), noon.Add(time.Minute)))
+	assert.True(t, p.asked[0].Counted.IsZero())
+	assert.Equal(t, noon, p.asked[1].Counted)
 }
 
 // The need of a container since a time is the mean of the rates whose window begins after it.

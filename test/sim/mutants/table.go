@@ -200,6 +200,16 @@ var mutants = []mutant{
 		"./usage/prometheus TestSamplesAboveTheLargestNodeAreToldApart", failed,
 	},
 	{
+		"P0: 40 cores of a container with a limit of 2 are believed", "no sample is above 1.5 times the limit in force",
+		[]edit{{"usage/plausible.go", "	case drop == \"\" && exceeds(f.LimitSince, DropLimit):\n", "	case false && drop == \"\" && exceeds(f.LimitSince, DropLimit):\n"}},
+		"./usage TestSamplesAboveTheLimitInForceAreDropped", failed,
+	},
+	{
+		"P1: CPU of the start is the percentile", "CPU of the start is kept",
+		[]edit{{"usage/source.go", "	if s.Started == 0 || s.Restarts > startsPerDay {\n", "	if true || s.Started == 0 || s.Restarts > startsPerDay {\n"}},
+		"./usage/history TestStartIsNoSteadyUsage", failed,
+	},
+	{
 		"P0: memory measured as 0 sizes a pod", "0 bytes are a measurement",
 		[]edit{{"usage/plausible.go", "	case memory && value == 0:\n", "	case false && memory && value == 0:\n"}},
 		"./usage TestSamplesThatCannotBeTrueAreDropped", failed,

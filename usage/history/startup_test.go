@@ -1,0 +1,156 @@
+package history_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
+	"attune.io/attune/usage"
+	"attune.io/attune/usage/history"
+)
+
+// TestStartIsNoSteadyUsage: CPU of a container's start is not in the percentiles. Memory is.
+func TestStartIsNoSteadyUsage(t *testing.T) {
+	started := now.Add(-time.Hour - time.Minute)
+	read := func(kind v1alpha1.WorkloadKind, startup time.Duration, restarts int) (cpu, memory, points int, dropped int) {
+		pod := fakePod{namespace: "shop", pod: "web-0", container: "app", started: started, restarts: restarts}
+		pod.cpu = func(at time.Time) (float64, bool) {
+			if at.After(started) && at.Before(started.Add(12*time.Minute)) {
+				return 2, true
+			}
+			return 0.06, !at.Before(started)
+		}
+		pod.memory = func(at time.Time) (float64, bool) { v, is := pod.cpu(at); return v * (1 << 30), is }
+		if kind == v1alpha1.KindJob {
+			pod.pod = "web-aaaaa"
+		}
+		s := newStore(&fake{pods: []fakePod{pod}})
+		s.Want(history.Interest{Policy: "policy", Namespace: "shop", Source: settings(), Startup: startup,
+			Workloads: []history.Workload{{Kind: kind, Name: "web", Containers: []string{"app"}}}})
+		fill(t, s, now)
+		of := key("web")
+		of.Kind = kind
+		p, is := s.Profile(of, now)
+		require.True(t, is)
+		state, _ := s.State(settings())
+		s.Refresh(context.Background(), now.Add(step))
+		return int(p.Of[recommender.CPU].Peak), int(p.Of[recommender.Memory].Peak) >> 20, p.Of[recommender.CPU].Points, state.Last.Dropped[usage.DropStartup]
+	}
+	for name, tc := range map[string]struct {
+		kind     v1alpha1.WorkloadKind
+		startup  time.Duration
+		restarts int
+		peak     int // millicores
+		points   int
+	}{
+		// Steps end 1, 6, 11, 16 … minutes after the start, and have the mean of 5 minutes.
+		"2 minutes":            {v1alpha1.KindStatefulSet, 0, 1, 2000, 13 - 2},
+		"8 minutes of a boost": {v1alpha1.KindStatefulSet, 8 * time.Minute, 1, 60, 13 - 3},
+		"10 minutes at most":   {v1alpha1.KindStatefulSet, time.Hour, 1, 60, 13 - 3},
+		"many restarts":        {v1alpha1.KindStatefulSet, 8 * time.Minute, 4, 2000, 13},
+		"a Job is short":       {v1alpha1.KindJob, 8 * time.Minute, 0, 2000, 13},
+	} {
+		t.Run(name, func(t *testing.T) {
+			peak, memory, points, dropped := read(tc.kind, tc.startup, tc.restarts)
+			assert.InDelta(t, tc.peak, peak, 1)
+			assert.Equal(t, tc.points, points)
+			assert.Equal(t, 13-tc.points, dropped)
+			assert.Equal(t, 2048, memory, "memory of the start is kept")
+		})
+	}
+}
+
+// TestCPUThatIsZeroEverywhereIsNotMeasured: a broken sensor is not an idle cluster.
+func TestCPUThatIsZeroEverywhereIsNotMeasured(t *testing.T) {
+	for name, tc := range map[string]struct {
+		containers, busy int
+		dropped          bool
+	}{
+		"10 of 10":  {10, 0, true},
+		"19 of 20":  {20, 1, true},
+		"18 of 20":  {20, 2, false},
+		"all of 9":  {9, 0, false},
+		"10 of 214": {214, 204, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			source := &fake{}
+			var names []string
+			for i := range tc.containers {
+				value := 0.0
+				if i < tc.busy {
+					value = 0.3
+				}
+				names = append(names, fmt.Sprintf("web%03d", i))
+				source.pods = append(source.pods, fakePod{namespace: "shop", pod: names[i] + "-7d4f8c9b6-aaaaa", container: "app", cpu: always(value), memory: always(1 << 28)})
+			}
+			s := newStore(source)
+			s.Want(deployment(names...))
+			fill(t, s, now)
+			idle := key(names[tc.containers-1])
+			p, is := s.Profile(idle, now)
+			require.True(t, is, "memory is measured")
+			state, _ := s.State(settings())
+			got := s.Implausible(idle, now)[recommender.CPU]
+			assert.Equal(t, tc.dropped, got.Blocks())
+			if !tc.dropped {
+				assert.Equal(t, 288, p.Of[recommender.CPU].Points)
+				assert.Empty(t, state.Last.Warnings)
+				return
+			}
+			assert.Zero(t, p.Of[recommender.CPU].Points)
+			assert.Equal(t, got.Of, got.Zeros)
+			assert.Equal(t, []string{fmt.Sprintf("CPU of %d of %d containers is 0, so attune does not use it: it is not measured. Check the kubelets and the container runtime",
+				tc.containers-tc.busy, tc.containers)}, state.Last.Warnings)
+			assert.Positive(t, state.Last.Dropped[usage.DropIdle])
+			if tc.busy > 0 {
+				assert.False(t, s.Implausible(key(names[0]), now)[recommender.CPU].Blocks(), "what is above 0 was measured")
+			}
+		})
+	}
+}
+
+// TestImpossibleValuesAreNotRestored: a checkpoint may be older than the checks, or than the known nodes.
+func TestImpossibleValuesAreNotRestored(t *testing.T) {
+	old := forgetful(&fake{pods: []fakePod{web("aaaaa", func(at time.Time) (float64, bool) {
+		if at.Equal(now.Add(-3 * time.Hour)) {
+			return 1600, true
+		}
+		return 0.2, true
+	})}})
+	old.Want(deployment("web"))
+	fill(t, old, now)
+	packed := old.Checkpoint(key("web"), history.MaxCheckpoint, nil)
+	s := history.New(history.Options{
+		Dial: func(usage.SourceSettings) (usage.Source, error) { return &fake{}, nil }, Forgets: func(usage.SourceSettings) bool { return true },
+		Most: func() usage.Most { return usage.MostOn(48, 192<<30) },
+	})
+	s.Want(deployment("web"))
+	require.NoError(t, s.Restore(key("web"), packed, now))
+	p := profile(t, s, now)
+	assert.InEpsilon(t, 200, float64(p.Of[recommender.CPU].Peak), 0.01)
+	assert.Equal(t, 287, p.Of[recommender.CPU].Points)
+	assert.Equal(t, 288, p.Of[recommender.Memory].Points)
+}
+
+// TestQueriesSayWhatWasCounted: of the overlap with earlier steps, no dropped sample counts again.
+func TestQueriesSayWhatWasCounted(t *testing.T) {
+	source := &fake{pods: []fakePod{web("aaaaa", always(0.2))}}
+	s := newStore(source)
+	s.Want(deployment("web"))
+	fill(t, s, now)
+	for _, query := range source.take() {
+		assert.True(t, query.Counted.IsZero() || query.Counted.Before(query.End))
+	}
+	s.Refresh(context.Background(), now.Add(step))
+	queries := source.take()
+	require.Len(t, queries, 1)
+	assert.Equal(t, now, queries[0].Counted)
+	assert.Equal(t, now.Add(-step), queries[0].Start)
+	assert.Equal(t, now.Add(step), queries[0].End)
+}
