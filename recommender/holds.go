@@ -76,15 +76,24 @@ type Implausible struct {
 	Dropped, Of int
 	// Highest dropped sample, and the upper bound of a sample (Most), in millicores or bytes.
 	Highest, Most Usage
+	// Cause is why the samples were dropped, if not for the bound. Fix is what to change; empty: not known.
+	Cause, Fix string
 }
 
 // Blocks reports whether more than half of the samples were dropped: the others are not reliable either.
 func (i Implausible) Blocks() bool { return 2*i.Dropped > i.Of }
 
-// Told returns the highest dropped sample and the bound as text, such as "1602 cores: no container can use more than 96
+// Told returns the highest dropped sample and the cause as text, such as "1602 cores: no container can use more than 96
 // cores".
 func (i Implausible) Told(r Resource) string {
-	return string(sentence(nil).greatest(r, i.Highest).text(": no container can use more than ").greatest(r, i.Most))
+	told := sentence(nil).greatest(r, i.Highest).text(": ")
+	if told = told.text(i.Cause); i.Cause == "" {
+		told = told.text("no container can use more than ").greatest(r, i.Most)
+	}
+	if i.Fix != "" {
+		told = told.text(". ").text(i.Fix)
+	}
+	return string(told)
 }
 
 // implausible returns the hold of a resource whose samples are mostly impossible values, or nil.

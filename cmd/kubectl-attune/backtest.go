@@ -297,7 +297,7 @@ func (t traceFile) each(_ context.Context, want func(string) bool, yield func(co
 		if !want(of.ID) {
 			return nil
 		}
-		t.env.noteDropped(of.ID, csvfile.DropImplausible(of, t.bounds))
+		t.env.noteDropped(of.ID, csvfile.DropImplausible(of, t.bounds, recommender.Size{}))
 		return yield(container{Series: of, settings: t.settings, part: part})
 	})
 	if err != nil {

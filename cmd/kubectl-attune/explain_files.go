@@ -50,7 +50,7 @@ func explainFiles(env *environment, flags offlineFlags) error {
 			env.printNote("container %s is skipped: the policy excludes it (excludedContainers)", s.ID)
 			continue
 		}
-		dropped := csvfile.DropImplausible(s, flags.node.Bounds())
+		dropped := csvfile.DropImplausible(s, flags.node.Bounds(), size)
 		env.noteDropped(s.ID, dropped)
 		steps := stepsOf(s, settings.Recommender, at)
 		input := recommender.Input{
