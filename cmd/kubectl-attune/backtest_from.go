@@ -20,6 +20,7 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/backtest"
+	"attune.io/attune/usage"
 	"attune.io/attune/usage/prometheus"
 )
 
@@ -86,7 +87,7 @@ func (l *liveUsage) selectPolicies(ctx context.Context, file string, names []str
 			return fmt.Errorf("policy %s in namespace %s: %w", p.Name, p.Namespace, err)
 		case err != nil:
 			l.env.printNote("policy %s/%s is skipped: %v", p.Namespace, p.Name, err)
-		case settings.Strategy != v1alpha1.StrategyWorkload:
+		case settings.Strategy == v1alpha1.StrategyNode:
 			l.env.printNote("policy %s/%s is skipped: backtest does not support strategy %s, whose recommendations depend on the node", p.Namespace, p.Name, settings.Strategy)
 		default:
 			l.of[client.ObjectKeyFromObject(p)] = settings
@@ -211,12 +212,24 @@ func (l *liveUsage) each(ctx context.Context, want func(string) bool, yield func
 				l.env.printNote("%s: no usage data in the requested period (--last)", connect.SeriesID(id, name))
 				continue
 			}
+			l.env.dropImplausible(of, mostOn(rec), recommender.Size{})
 			if err := yield(container{of, settings.Recommender, sizeOf(sizes[name]), float64(i+1) / float64(len(l.recs))}); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// mostOn returns the bounds of plausible samples on the nodes of a workload, as the operator has them. The largest node of
+// a DaemonSet is its smallest node, so it bounds nothing.
+func mostOn(rec *v1alpha1.AttuneRecommendation) usage.Most {
+	var of usage.Most
+	if rec.Spec.Workload.Kind != v1alpha1.KindDaemonSet {
+		largest := podview.LargestNode(rec.Spec.LargestNode)
+		of = usage.MostOn(float64(largest[recommender.CPU])/1000, float64(largest[recommender.Memory]))
+	}
+	return usage.Most{Cores: of.Of(false), Bytes: of.Of(true)}
 }
 
 // sizeOf returns the requests of a template in cores and bytes.
