@@ -21,6 +21,7 @@ import (
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/backtest"
 	"attune.io/attune/usage"
+	"attune.io/attune/usage/csvfile"
 	"attune.io/attune/usage/prometheus"
 )
 
@@ -212,7 +213,7 @@ func (l *liveUsage) each(ctx context.Context, want func(string) bool, yield func
 				l.env.printNote("%s: no usage data in the requested period (--last)", connect.SeriesID(id, name))
 				continue
 			}
-			l.env.dropImplausible(of, mostOn(rec), recommender.Size{})
+			l.env.noteDropped(of.ID, csvfile.DropAbove(of, mostOn(rec)))
 			if err := yield(container{of, settings.Recommender, sizeOf(sizes[name]), float64(i+1) / float64(len(l.recs))}); err != nil {
 				return err
 			}
@@ -224,12 +225,11 @@ func (l *liveUsage) each(ctx context.Context, want func(string) bool, yield func
 // mostOn returns the bounds of plausible samples on the nodes of a workload, as the operator has them. The largest node of
 // a DaemonSet is its smallest node, so it bounds nothing.
 func mostOn(rec *v1alpha1.AttuneRecommendation) usage.Most {
-	var of usage.Most
-	if rec.Spec.Workload.Kind != v1alpha1.KindDaemonSet {
-		largest := podview.LargestNode(rec.Spec.LargestNode)
-		of = usage.MostOn(float64(largest[recommender.CPU])/1000, float64(largest[recommender.Memory]))
+	if rec.Spec.Workload.Kind == v1alpha1.KindDaemonSet {
+		return usage.Most{}
 	}
-	return usage.Most{Cores: of.Of(false), Bytes: of.Of(true)}
+	largest := podview.LargestNode(rec.Spec.LargestNode)
+	return usage.MostOn(float64(largest[recommender.CPU])/1000, float64(largest[recommender.Memory]))
 }
 
 // sizeOf returns the requests of a template in cores and bytes.

@@ -149,13 +149,18 @@ func (e *environment) noteOddities(path string, report csvfile.Report) {
 	}
 }
 
+// noteDropped notes the implausible samples that were dropped from a series.
+func (e *environment) noteDropped(series string, dropped [2]csvfile.Dropped) {
+	for _, told := range csvfile.Told(dropped) {
+		e.printNote("%s: %s", series, told)
+	}
+}
+
 // dropImplausible drops the implausible samples of a series, and notes them. It also notes a series whose samples are
 // too far apart to have peaks.
 func (e *environment) dropImplausible(s backtest.Series, bounds usage.Most, size recommender.Size) [2]csvfile.Dropped {
 	dropped := csvfile.DropImplausible(s, bounds, size)
-	for _, told := range csvfile.Told(dropped) {
-		e.printNote("%s: %s", s.ID, told)
-	}
+	e.noteDropped(s.ID, dropped)
 	if step := backtest.Step(s.Samples); step > time.Hour {
 		e.printNote("%s: one sample per %s: peaks in between are missing", s.ID, step)
 	}

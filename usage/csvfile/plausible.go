@@ -38,24 +38,35 @@ type Dropped struct {
 // median of the series. All samples of a resource are dropped if they have the wrong unit (judgement).
 func DropImplausible(s backtest.Series, bounds usage.Most, size recommender.Size) (dropped [2]Dropped) {
 	for _, r := range recommender.Resources {
-		memory, d := r == recommender.Memory, &dropped[r]
-		j := judge(s, r, [2]float64{recommender.CPU: bounds.Cores, recommender.Memory: bounds.Bytes}[r], size[r])
-		for i := range s.Samples {
-			value := &s.Samples[i].Used[r]
-			switch drop := (usage.Most{Cores: j.most, Bytes: j.most}).DropOf(*value, memory); {
-			case math.IsNaN(*value) || drop == "" && !j.all:
-				continue
-			case drop == usage.DropZero:
-				d.Zero++
-			default:
-				d.Implausible++
-				d.Value, d.Most, d.Cause, d.Fix = max(d.Value, *value), j.most, j.cause, j.fix
-				d.times = append(d.times, s.Samples[i].At)
-			}
-			*value = math.NaN()
-		}
+		dropped[r] = drop(s, r, judge(s, r, [2]float64{recommender.CPU: bounds.Cores, recommender.Memory: bounds.Bytes}[r], size[r]))
 	}
 	return dropped
+}
+
+// DropAbove is DropImplausible for samples of a cluster, whose units are known: only the bounds count.
+func DropAbove(s backtest.Series, bounds usage.Most) (dropped [2]Dropped) {
+	for _, r := range recommender.Resources {
+		dropped[r] = drop(s, r, judgement{most: bounds.Of(r == recommender.Memory)})
+	}
+	return dropped
+}
+
+func drop(s backtest.Series, r recommender.Resource, j judgement) (d Dropped) {
+	for i := range s.Samples {
+		value := &s.Samples[i].Used[r]
+		switch why := (usage.Most{Cores: j.most, Bytes: j.most}).DropOf(*value, r == recommender.Memory); {
+		case math.IsNaN(*value) || why == "" && !j.all:
+			continue
+		case why == usage.DropZero:
+			d.Zero++
+		default:
+			d.Implausible++
+			d.Value, d.Most, d.Cause, d.Fix = max(d.Value, *value), j.most, j.cause, j.fix
+			d.times = append(d.times, s.Samples[i].At)
+		}
+		*value = math.NaN()
+	}
+	return d
 }
 
 // judgement bounds the samples of one resource of a series.

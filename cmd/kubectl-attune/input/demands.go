@@ -12,6 +12,7 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
+	"attune.io/attune/usage"
 )
 
 // Demands are the input of node.Sharer.Share.
@@ -269,7 +270,23 @@ func (r *reader) demand(of recommender.Resource, path string, given demand) (nod
 	case given.Peak == nil:
 		r.mistake("%s.peak is missing, but base is %s: write the amount that is needed at most, e.g. %s", path, given.Base, examples[of])
 	}
-	return node.Demand{Base: r.amount(of, path+".base", given.Base), Peak: r.amount(of, path+".peak", given.Peak)}, true
+	d := node.Demand{Base: r.amount(of, path+".base", given.Base), Peak: r.amount(of, path+".peak", given.Peak)}
+	if given.Base != nil && given.Peak != nil && d.Base > d.Peak {
+		r.mistake("%s.base %s is above the peak %s: write the amount that is always needed as base, and the highest usage as peak", path, given.Base, given.Peak)
+	}
+	if most := r.most(of); most > 0 && d.Peak > most {
+		r.mistake("%s.peak %s is more than the node has: write the highest usage, or correct allocatable.%s", path, given.Peak, of)
+	}
+	return d, true
+}
+
+// most is the highest plausible usage of a container on the node; 0 if not known.
+func (r *reader) most(of recommender.Resource) recommender.Amount {
+	given := [2]*resource.Quantity{recommender.CPU: r.file.Allocatable.CPU, recommender.Memory: r.file.Allocatable.Memory}[of]
+	if given == nil {
+		return 0
+	}
+	return recommender.Amount(usage.MostOn(float64(podview.AmountOf(of, *given)), 0).Cores)
 }
 
 // both converts amounts of CPU and memory.
@@ -288,5 +305,9 @@ func (r *reader) amount(of recommender.Resource, path string, given *resource.Qu
 	if given.Sign() < 0 {
 		r.mistake("%s %s is negative: write e.g. %s", path, given, examples[of])
 	}
-	return podview.AmountOf(of, *given)
+	amount := podview.AmountOf(of, *given)
+	if of == recommender.Memory && amount > 0 && amount < leastMemory {
+		r.mistake("%s %s is below 1Mi: is a unit missing, e.g. %s", path, given, examples[of])
+	}
+	return amount
 }
