@@ -12,7 +12,6 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
-	"attune.io/attune/usage"
 )
 
 // Demands are the input of node.Sharer.Share.
@@ -274,19 +273,18 @@ func (r *reader) demand(of recommender.Resource, path string, given demand) (nod
 	if given.Base != nil && given.Peak != nil && d.Base > d.Peak {
 		r.mistake("%s.base %s is above the peak %s: write the amount that is always needed as base, and the highest usage as peak", path, given.Base, given.Peak)
 	}
-	if most := r.most(of); most > 0 && d.Peak > most {
-		r.mistake("%s.peak %s is more than the node has: write the highest usage, or correct allocatable.%s", path, given.Peak, of)
+	if most := mostOfNode * r.allocatable(of); most > 0 && d.Peak > most {
+		r.mistake("%s.peak %s is above %d times allocatable.%s: write the highest usage, or correct allocatable.%s", path, given.Peak, mostOfNode, of, of)
 	}
 	return d, true
 }
 
-// most is the highest plausible usage of a container on the node; 0 if not known.
-func (r *reader) most(of recommender.Resource) recommender.Amount {
-	given := [2]*resource.Quantity{recommender.CPU: r.file.Allocatable.CPU, recommender.Memory: r.file.Allocatable.Memory}[of]
-	if given == nil {
-		return 0
-	}
-	return recommender.Amount(usage.MostOn(float64(podview.AmountOf(of, *given)), 0).Cores)
+// mostOfNode bounds a plausible peak. allocatable may be only a small part of the node.
+const mostOfNode = 10
+
+// allocatable returns what the node has of a resource; 0 if not given.
+func (r *reader) allocatable(of recommender.Resource) recommender.Amount {
+	return podview.FromPointer(of, [2]*resource.Quantity{recommender.CPU: r.file.Allocatable.CPU, recommender.Memory: r.file.Allocatable.Memory}[of])
 }
 
 // both converts amounts of CPU and memory.
