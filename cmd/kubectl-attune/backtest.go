@@ -317,7 +317,7 @@ func (t traceFile) each(_ context.Context, want func(string) bool, yield func(co
 	if err != nil {
 		return err
 	}
-	t.env.noteOddities(t.path, report)
+	t.env.printOddities(t.path, report)
 	return nil
 }
 

@@ -213,7 +213,7 @@ func (l *liveUsage) each(ctx context.Context, want func(string) bool, yield func
 				l.env.printNote("%s: no usage data in the requested period (--last)", connect.SeriesID(id, name))
 				continue
 			}
-			l.env.noteDropped(of.ID, csvfile.DropAbove(of, mostOn(rec)))
+			l.env.printDropped(of.ID, csvfile.DropAbove(of, mostOn(rec)))
 			if err := yield(container{of, settings.Recommender, sizeOf(sizes[name]), float64(i+1) / float64(len(l.recs))}); err != nil {
 				return err
 			}

@@ -101,7 +101,7 @@ func (e *environment) readUsage(path string, pool input.Pool) ([]backtest.Series
 	if len(series) == 0 {
 		return nil, fmt.Errorf("%s: the file has no samples: add one row per sample below the header", path)
 	}
-	e.noteOddities(path, report)
+	e.printOddities(path, report)
 	if pool.Given() {
 		return pool.Of(series)
 	}
@@ -127,9 +127,9 @@ func replicasHint(names []string) string {
 	return fmt.Sprintf("%d series seem to be replicas of %s: pool them with --pool '%s'", pods, of, pattern)
 }
 
-// noteOddities notes gaps, rows out of order and rows with the same time. They do not change the result, but each may
+// printOddities notes gaps, rows out of order and rows with the same time. They do not change the result, but each may
 // be a mistake.
-func (e *environment) noteOddities(path string, report csvfile.Report) {
+func (e *environment) printOddities(path string, report csvfile.Report) {
 	var told []string
 	for _, odd := range []struct {
 		rows int
@@ -149,8 +149,8 @@ func (e *environment) noteOddities(path string, report csvfile.Report) {
 	}
 }
 
-// noteDropped notes the implausible samples that were dropped from a series.
-func (e *environment) noteDropped(series string, dropped [2]csvfile.Dropped) {
+// printDropped notes the implausible samples that were dropped from a series.
+func (e *environment) printDropped(series string, dropped [2]csvfile.Dropped) {
 	for _, told := range csvfile.Told(dropped) {
 		e.printNote("%s: %s", series, told)
 	}
@@ -160,7 +160,7 @@ func (e *environment) noteDropped(series string, dropped [2]csvfile.Dropped) {
 // too far apart to have peaks.
 func (e *environment) dropImplausible(s backtest.Series, bounds usage.Most, size recommender.Size) [2]csvfile.Dropped {
 	dropped := csvfile.DropImplausible(s, bounds, size)
-	e.noteDropped(s.ID, dropped)
+	e.printDropped(s.ID, dropped)
 	if step := backtest.Step(s.Samples); step > time.Hour {
 		e.printNote("%s: one sample per %s: peaks in between are missing", s.ID, step)
 	}
