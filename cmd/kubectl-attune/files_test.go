@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -85,4 +86,25 @@ func TestFilesThatAreWrong(t *testing.T) {
 			}
 		}
 	}
+}
+
+// No file of samples ends a verb with a panic.
+func FuzzFilesOfSamples(f *testing.F) {
+	for _, usage := range []string{"0.1,1e8", "1e308,1e308", "5e-324,5e-324", "300,286.1", "0,0", ",", "-0,1e300", "1e18,9e15"} {
+		f.Add("0.2,300000000", usage, uint16(300))
+	}
+	f.Fuzz(func(t *testing.T, usual, other string, seconds uint16) {
+		var rows strings.Builder
+		for i := range int64(100) {
+			usage := usual
+			if i%9 == 8 {
+				usage = other
+			}
+			fmt.Fprintf(&rows, "app,%d,%s\n", testNow.Unix()+(i-99)*int64(seconds), usage)
+		}
+		files := newFiles(t, rows.String(), anyPolicy)
+		for _, got := range []answer{files.explain("--current", "cpu=500m,memory=1Gi"), files.backtest("--peers", "--warmup", "1h", "--policy", files.policy)} {
+			assert.Contains(t, []int{exitOK, exitError}, got.code)
+		}
+	})
 }
