@@ -23,7 +23,7 @@ FUZZTIME ?= 30s
 TRACES ?=
 VERSION ?=
 URL ?=
-# What the programs say about themselves (VERSION=v1.2.3).
+# Version and commit in the programs (VERSION=v1.2.3).
 LDFLAGS = -s -w -X attune.io/attune/internal/answers.version=$(or $(VERSION),dev) -X attune.io/attune/internal/answers.commit=$(shell git rev-parse HEAD 2>/dev/null)
 KREW_PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
 

@@ -145,7 +145,7 @@ func rises(s backtest.Series) bool {
 // mostOf is the highest plausible median of CPU, in cores, for a container with a known size. It is generous: the size
 // may have been another one when the samples were recorded.
 func mostOf(size recommender.Allocation) float64 {
-	const cores, ofLimit, ofRequest = 2000, 10, 100
+	const cores, ofLimit, ofRequest = 2000, 5, 100
 	switch {
 	case size.Limit > 0:
 		return float64(max(ofLimit*size.Limit, cores)) / 1000
