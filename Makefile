@@ -23,6 +23,8 @@ FUZZTIME ?= 30s
 TRACES ?=
 VERSION ?=
 URL ?=
+# Version and commit in the programs (VERSION=v1.2.3).
+LDFLAGS = -s -w -X attune.io/attune/internal/answers.version=$(or $(VERSION),dev) -X attune.io/attune/internal/answers.commit=$(shell git rev-parse HEAD 2>/dev/null)
 KREW_PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
 
 ##@ Try it
@@ -221,18 +223,18 @@ programs:
 ##@ Build it
 
 build: ## The operator and the plugin, into bin/
-	go build -ldflags '-s -w' -o bin/ ./cmd/...
+	go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
 krew: ## The plugin for krew, into bin/krew: an archive for each platform, and the manifest (VERSION=v1.2.3 URL=https://...)
 	@rm -rf bin/krew && mkdir -p bin/krew
 	@for platform in $(KREW_PLATFORMS); do os=$${platform%/*} arch=$${platform#*/} exe=kubectl-attune; [ $$os != windows ] || exe=$$exe.exe; \
-		mkdir bin/krew/in && cp LICENSE bin/krew/in/; GOOS=$$os GOARCH=$$arch go build -ldflags '-s -w' -o bin/krew/in/$$exe ./cmd/kubectl-attune; \
+		mkdir bin/krew/in && cp LICENSE bin/krew/in/; GOOS=$$os GOARCH=$$arch go build -ldflags '$(LDFLAGS)' -o bin/krew/in/$$exe ./cmd/kubectl-attune; \
 		tar -C bin/krew/in --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -c LICENSE $$exe | gzip -n9 > bin/krew/kubectl-attune_$${os}_$$arch.tar.gz; \
 		rm -r bin/krew/in; done
 	@cd test && go run ./cmd/krew ../config/krew/attune.yaml '$(VERSION)' '$(URL)' ../bin/krew/*.tar.gz > ../bin/krew/attune.yaml
 
 image: ## The operator's image, as an archive in bin/
-	@cd test && go run ./cmd/deploy --image ../bin/image
+	@cd test && LDFLAGS='$(LDFLAGS)' go run ./cmd/deploy --image ../bin/image
 
 rbac: ## What a default install may do, as tables, into docs/security-model.md
 	ATTUNE_HELM="$$(cd test && go run ./cluster/cmd/cluster find helm)" go test -count=1 -tags helm ./charts -run TestRightsInTheDocs -update

@@ -78,6 +78,8 @@ type Implausible struct {
 	// Highest dropped sample, and the upper bound of a sample (Most), in millicores or bytes. Bound is what sets it.
 	Highest, Most Usage
 	Bound         Bound
+	// Cause is why the samples were dropped, if not for the bound. Fix is what to change; empty: not known.
+	Cause, Fix string
 }
 
 // Bound is what limits a sample.
@@ -100,10 +102,19 @@ var told = [...]struct{ exceeds, fix string }{
 // Blocks reports whether more than half of the samples were dropped: the others are not reliable either.
 func (i Implausible) Blocks() bool { return 2*i.Dropped > i.Of }
 
-// Told returns the highest dropped sample and the bound as text, such as "1602 cores: no container can use more than 96
+// Told returns the highest dropped sample and the cause as text, such as "1602 cores: no container can use more than 96
 // cores".
 func (i Implausible) Told(r Resource) string {
-	return string(sentence(nil).greatest(r, i.Highest).text(told[i.Bound].exceeds).greatest(r, i.Most))
+	of := sentence(nil).greatest(r, i.Highest)
+	if i.Cause != "" {
+		of = of.text(": ").text(i.Cause)
+	} else {
+		of = of.text(told[i.Bound].exceeds).greatest(r, i.Most)
+	}
+	if i.Fix != "" {
+		of = of.text(". ").text(i.Fix)
+	}
+	return string(of)
 }
 
 // unmeasured has the cause and the fix of samples that are 0.
@@ -129,13 +140,16 @@ func (c *chain) implausible(in *Input) *Hold {
 	if !i.Blocks() || c.notMeasured(in) {
 		return nil
 	}
-	const lifted = ". Lifted when half of a day's samples are plausible: "
+	const lifted = ". Lifted when half of a day's samples are plausible"
 	if 2*i.Zeros > i.Dropped {
 		why := unmeasured[c.resource]
-		return c.hold(UsageImplausible, i.count(c.resource, i.Zeros).text(why.cause).text(lifted).text(why.fix))
+		return c.hold(UsageImplausible, i.count(c.resource, i.Zeros).text(why.cause).text(lifted).text(": ").text(why.fix))
 	}
-	return c.hold(UsageImplausible, i.count(c.resource, i.Dropped).text(" were dropped, up to ").text(i.Told(c.resource)).
-		text(lifted).text(told[i.Bound].fix))
+	why := i.count(c.resource, i.Dropped).text(" were dropped, up to ").text(i.Told(c.resource)).text(lifted)
+	if i.Cause == "" && i.Fix == "" {
+		return c.hold(UsageImplausible, why.text(": ").text(told[i.Bound].fix))
+	}
+	return c.hold(UsageImplausible, why)
 }
 
 // tooLittle returns the hold of a resource with too few measurements, or nil.

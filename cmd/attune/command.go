@@ -7,6 +7,8 @@ import (
 	"github.com/spf13/cobra"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"attune.io/attune/internal/answers"
 )
 
 // program selects the parts of the operator that a process runs. Each part needs its own rights, and a process has
@@ -31,8 +33,23 @@ func command() *cobra.Command {
 		programCommand(program{controls: true}, "controller", "Measures usage, recommends resources and resizes running pods"),
 		checkCommand(),
 		uninstallCommand(),
+		versionCommand(),
 	)
 	return cmd
+}
+
+// versionCommand returns the command that prints the version of the program.
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Prints version, commit and Go version",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			text, err := answers.BuildVersion().Human(false)
+			fmt.Fprint(cmd.OutOrStdout(), "attune "+text)
+			return err
+		},
+	}
 }
 
 // programCommand returns the command of one program. It does not know the flags of other programs, so a flag without

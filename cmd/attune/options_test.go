@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -103,6 +104,15 @@ func TestFlagsOfTheOtherProgram(t *testing.T) {
 			assert.ErrorContains(t, cmd.Execute(), want, "attune %s %s", name, c.flag)
 		}
 	}
+}
+
+func TestVersion(t *testing.T) {
+	var out bytes.Buffer
+	cmd := command()
+	cmd.SetArgs([]string{"version"})
+	cmd.SetOut(&out)
+	require.NoError(t, cmd.Execute())
+	assert.Regexp(t, `^attune dev, commit \w+, go\S+\n$`, out.String())
 }
 
 // TestAdmissionOfFlags: the loops get the same Admission that readers of the operator's arguments get.

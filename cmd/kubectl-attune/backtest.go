@@ -26,6 +26,7 @@ type backtestFlags struct {
 	// trace and policy are paths of files. Without a policy, backtest judges the built-in settings.
 	trace, policy string
 	node          input.Node // the node size that bounds the samples of the trace
+	pool          input.Pool // series of the trace that are replicas
 	// rules are the rules of the replay.
 	rules backtest.Rules
 	// peers adds other published formulas on the same usage.
@@ -91,6 +92,7 @@ func newBacktest(env *environment) *cobra.Command {
 	f := command.Flags()
 	f.StringVar(&flags.trace, "trace", "", "CSV file with usage samples, gzip if its name ends in .gz: series_id,timestamp,cpu_cores,memory_bytes; the rows of a series must be adjacent")
 	flags.node.AddTo(f)
+	flags.pool.AddTo(f)
 	f.StringVar(&flags.from, "from", "", "Usage of the cluster. One of: embedded (stored in AttuneRecommendations), prometheus (queried from the policies' server)")
 	f.Var(&flags.last, "last", "Period of the cluster's usage to replay, e.g. 14d or 36h")
 	f.StringVar(&flags.address, "address", "", "Prometheus server to use with --from prometheus, instead of the policies' own; a Service is reached through one of its pods, any other address from this machine")
@@ -152,13 +154,15 @@ func runBacktest(ctx context.Context, env *environment, flags backtestFlags, pol
 
 // usage returns the usage to replay.
 func (f *backtestFlags) usage(ctx context.Context, env *environment, policies []string) (recorded, error) {
-	if f.from != "" && f.node.Given {
+	switch {
+	case f.from != "" && f.node.Given:
 		return nil, errors.New("--node cannot be combined with --from: remove --node, or use --trace")
-	}
-	if f.from != "" {
+	case f.from != "" && f.pool.Given():
+		return nil, errors.New("--pool cannot be combined with --from, where replicas are one series: remove --pool")
+	case f.from != "":
 		return newLiveUsage(ctx, env, *f, policies)
 	}
-	trace := traceFile{env: env, path: f.trace, bounds: f.node.Bounds()}
+	trace := traceFile{env: env, path: f.trace, bounds: f.node.Bounds(), pool: f.pool}
 	if !f.policyJudged() {
 		return trace, nil
 	}
@@ -203,7 +207,7 @@ func (f *backtestFlags) play(ctx context.Context, usage recorded, shown *termina
 		return ctx.Err()
 	})
 	if err == nil && found.tallies[0].Report().Series == 0 {
-		err = tooShort{usage.name(), longest, f.rules.Warmup}
+		err = tooShort{usage.name(), longest, f.rules.Warmup, replicasHint(found.series)}
 	}
 	return found, err
 }
@@ -287,19 +291,29 @@ type traceFile struct {
 	// settings are the judged settings. A sweep does not use them.
 	settings recommender.Settings
 	bounds   usage.Most // bounds of plausible samples, from --node
+	pool     input.Pool
 }
 
 func (t traceFile) name() string { return t.path }
 
 func (t traceFile) each(_ context.Context, want func(string) bool, yield func(container) error) error {
 	part := 0.0
-	report, err := csvfile.Each(t.path, func(read float64) { part = read }, func(of backtest.Series) error {
+	one := func(of backtest.Series) error {
 		if !want(of.ID) {
 			return nil
 		}
-		t.env.printDropped(of.ID, csvfile.DropImplausible(of, t.bounds))
+		t.env.dropImplausible(of, t.bounds, recommender.Size{})
 		return yield(container{Series: of, settings: t.settings, part: part})
-	})
+	}
+	if t.pool.Given() { // replicas may be anywhere in the file
+		all, err := t.env.readUsage(t.path, t.pool)
+		for i := 0; i < len(all) && err == nil; i++ {
+			part = float64(i+1) / float64(len(all))
+			err = one(all[i])
+		}
+		return err
+	}
+	report, err := csvfile.Each(t.path, func(read float64) { part = read }, one)
 	if err != nil {
 		return err
 	}
@@ -311,8 +325,16 @@ func (t traceFile) each(_ context.Context, want func(string) bool, yield func(co
 type tooShort struct {
 	of              string
 	longest, warmup time.Duration
+	// replicas says that series seem to be replicas; empty if they do not.
+	replicas string
 }
 
 func (e tooShort) Error() string {
+	switch {
+	case e.replicas != "":
+		return fmt.Sprintf("%s: all series are too short: %s", e.of, e.replicas)
+	case e.longest > e.warmup:
+		return e.of + ": no series has a plausible sample after the warm-up: correct the samples that were dropped"
+	}
 	return fmt.Sprintf("%s: all series are too short: the longest is %s, and the warm-up is %s; use more usage, or a shorter --warmup", e.of, e.longest, e.warmup)
 }

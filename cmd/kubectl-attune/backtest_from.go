@@ -88,7 +88,7 @@ func (l *liveUsage) selectPolicies(ctx context.Context, file string, names []str
 			return fmt.Errorf("policy %s in namespace %s: %w", p.Name, p.Namespace, err)
 		case err != nil:
 			l.env.printNote("policy %s/%s is skipped: %v", p.Namespace, p.Name, err)
-		case settings.Strategy != v1alpha1.StrategyWorkload:
+		case settings.Strategy == v1alpha1.StrategyNode:
 			l.env.printNote("policy %s/%s is skipped: backtest does not support strategy %s, whose recommendations depend on the node", p.Namespace, p.Name, settings.Strategy)
 		default:
 			l.of[client.ObjectKeyFromObject(p)] = settings
@@ -206,20 +206,30 @@ func (l *liveUsage) each(ctx context.Context, want func(string) bool, yield func
 		if err != nil {
 			return err
 		}
-		sizes, largest := podview.TemplateSizes(l.sizes[id].Template), podview.LargestNode(rec.Spec.LargestNode)
+		sizes := podview.TemplateSizes(l.sizes[id].Template)
 		for _, name := range names {
 			of, known := series[name]
 			if !known || len(of.Samples) == 0 {
 				l.env.printNote("%s: no usage data in the requested period (--last)", connect.SeriesID(id, name))
 				continue
 			}
-			l.env.noteDropped(of.ID, csvfile.DropImplausible(of, usage.MostOn(float64(largest[recommender.CPU])/1000, float64(largest[recommender.Memory]))))
+			l.env.printDropped(of.ID, csvfile.DropAbove(of, mostOn(rec)))
 			if err := yield(container{of, settings.Recommender, sizeOf(sizes[name]), float64(i+1) / float64(len(l.recs))}); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// mostOn returns the bounds of plausible samples on the nodes of a workload, as the operator has them. The largest node of
+// a DaemonSet is its smallest node, so it bounds nothing.
+func mostOn(rec *v1alpha1.AttuneRecommendation) usage.Most {
+	if rec.Spec.Workload.Kind == v1alpha1.KindDaemonSet {
+		return usage.Most{}
+	}
+	largest := podview.LargestNode(rec.Spec.LargestNode)
+	return usage.MostOn(float64(largest[recommender.CPU])/1000, float64(largest[recommender.Memory]))
 }
 
 // sizeOf returns the requests of a template in cores and bytes.

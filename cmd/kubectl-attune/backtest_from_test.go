@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -99,18 +100,29 @@ func TestBacktestFromCheckpoints(t *testing.T) {
 	assert.Contains(t, page.out, "shop/Deployment/web/app: typical, with the median slack")
 }
 
-// A checkpoint may have samples that no node can have.
-func TestBacktestFromCheckpointsDropsImpossibleSamples(t *testing.T) {
+// The replay of a workload drops what its largest node cannot have, as the operator does.
+func TestBacktestFromDropsWhatNoNodeHas(t *testing.T) {
 	c := newCLITest(t, interceptor.Funcs{})
 	c.remembered(7)
 	want := decoded(t, c.run("backtest", "--from", "embedded", "api", "-o", "json"))
-	c.rememberedWith(7, func(past *codec.Checkpoint) { past.CPU[1500] = 166 })
-	node := resource.MustParse("48")
-	c.change(func(rec *v1alpha1.AttuneRecommendation) { rec.Spec.LargestNode = &v1alpha1.LargestNode{CPU: &node} })
+	c.change(func(rec *v1alpha1.AttuneRecommendation) {
+		rec.Spec.LargestNode = &v1alpha1.LargestNode{CPU: ptr.To(resource.MustParse("180m")), Memory: ptr.To(resource.MustParse("64Gi")), SeenAt: metav1.NewTime(testNow)}
+	})
 	got := c.run("backtest", "--from", "embedded", "api", "-o", "json")
-	of := decoded(t, got)
-	assert.InDelta(t, want.CPU.FleetSlack, of.CPU.FleetSlack, 0.01)
-	assert.Contains(t, got.errOut, "shop/Deployment/web/app: 1 cpu samples were dropped, up to 166 cores: no container can use more than 72 cores")
+	assert.Regexp(t, `shop/Deployment/web/app: \d+ cpu samples were dropped, up to 0\.3 cores: no container can use more than 0\.3 cores`, got.errOut)
+	assert.NotEqual(t, want.CPU, decoded(t, got).CPU)
+	assert.Equal(t, want.Memory, decoded(t, got).Memory)
+}
+
+// A strategy that does not depend on the node is replayed.
+func TestBacktestFromReplaysAdaptive(t *testing.T) {
+	c := newCLITest(t, interceptor.Funcs{})
+	c.remembered(7)
+	f := newFiles(t, "", policyHeader+"spec: {targetRef: {kind: Deployment}, strategy: Adaptive}\n")
+	workload := decoded(t, c.run("backtest", "--from", "embedded", "api", "-o", "json"))
+	adaptive := c.run("backtest", "--from", "embedded", "api", "--policy", f.policy, "-o", "json")
+	assert.NotContains(t, adaptive.errOut, "is skipped")
+	assert.NotEqual(t, workload.CPU, decoded(t, adaptive).CPU)
 }
 
 // With a file, backtest judges another policy on the cluster's usage.

@@ -167,6 +167,34 @@ func TestBacktestBudgetsOfNothing(t *testing.T) {
 	assert.Contains(t, got.errOut, "error: --max-oom-hours-per-day 1 cannot be checked: the usage has no samples of this resource; remove the flag, or use other usage\n")
 }
 
+// A trace of replicas, each too short, says that they can be pooled; pooled, they are one container.
+func TestBacktestPoolsReplicas(t *testing.T) {
+	var rows strings.Builder
+	for i := range 30 {
+		began := testNow.Add(-time.Duration(30-i) * 4 * time.Hour)
+		for j := range 48 {
+			fmt.Fprintf(&rows, "web-7c9d8-%05d,%d,0.2,300000000\n", i, began.Add(time.Duration(j)*5*time.Minute).Unix())
+		}
+	}
+	f := newFiles(t, rows.String(), anyPolicy)
+	assert.Equal(t, "error: samples.csv: all series are too short: 30 series seem to be replicas of web: pool them with --pool '^(web)-[^/]*(.*)$'\n", f.backtest().errOut)
+	got := decoded(t, f.backtest("--pool", "^(web)-[^/]*(.*)$", "-o", "json"))
+	assert.Equal(t, 1, got.Series)
+	assert.InDelta(t, 4, got.ContainerDays, 0.1, "a day of five is the warm-up")
+}
+
+// The replay names the cause where no sample is plausible, and absurd samples cost no panic.
+func TestBacktestOfImplausibleSamples(t *testing.T) {
+	f := newFiles(t, steadyCSV("app", 864, 5*time.Minute, "1e308,1e308"), anyPolicy)
+	got := f.backtest("--peers")
+	assert.Equal(t, exitError, got.code)
+	assert.Contains(t, got.errOut, "error: samples.csv: no series has a plausible sample after the warm-up: correct the samples that were dropped\n")
+
+	rows := steadyCSV("app", 864, 5*time.Minute, "0.2,300000000") + steadyCSV("big", 864, 5*time.Minute, "1e308,1e300")
+	got = newFiles(t, rows, anyPolicy).backtest("--peers")
+	assert.Equal(t, exitOK, got.code, got.errOut)
+}
+
 func TestBacktestMistakes(t *testing.T) {
 	day := daily("web", 1, 0.4, 200)
 	for name, tc := range map[string]struct {

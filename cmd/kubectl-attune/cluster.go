@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -80,9 +81,9 @@ func (k *kubeconfig) Context() string {
 
 // Client implements cluster. The client has the user's own rights.
 func (k *kubeconfig) Client() (client.Client, error) {
-	config, err := k.config().ClientConfig()
+	config, err := k.rest()
 	if err != nil {
-		return nil, fmt.Errorf("cannot connect to a cluster: %w", err)
+		return nil, err
 	}
 	// controller-runtime prints a warning if it has no logger. The plugin's stderr is for users.
 	log.SetLogger(logr.Discard())
@@ -91,7 +92,7 @@ func (k *kubeconfig) Client() (client.Client, error) {
 
 // Version implements cluster.
 func (k *kubeconfig) Version() (string, error) {
-	config, err := k.config().ClientConfig()
+	config, err := k.rest()
 	if err != nil {
 		return "", err
 	}
@@ -108,7 +109,7 @@ func (k *kubeconfig) Version() (string, error) {
 
 // FetchPod implements cluster.
 func (k *kubeconfig) FetchPod(ctx context.Context, namespace, pod string, port int, path string) (connect.Answer, error) {
-	config, err := k.config().ClientConfig()
+	config, err := k.rest()
 	if err != nil {
 		return connect.Answer{}, err
 	}
@@ -118,6 +119,19 @@ func (k *kubeconfig) FetchPod(ctx context.Context, namespace, pod string, port i
 // config merges the files and the flags. It never asks for a password.
 func (k *kubeconfig) config() clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(k.rules, &k.overrides)
+}
+
+// rest returns the connection to the API server. The sentence of client-go for an empty configuration names the obsolete
+// variable KUBERNETES_MASTER.
+func (k *kubeconfig) rest() (*rest.Config, error) {
+	config, err := k.config().ClientConfig()
+	switch {
+	case clientcmd.IsEmptyConfig(err):
+		return nil, errors.New("cannot connect to a cluster: no kubeconfig was found. Use --kubeconfig FILE, or set KUBECONFIG")
+	case err != nil:
+		return nil, fmt.Errorf("cannot connect to a cluster: %w", err)
+	}
+	return config, nil
 }
 
 // newScheme returns a scheme with the kinds of Kubernetes, of attune and of Argo Rollouts.

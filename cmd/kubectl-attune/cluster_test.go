@@ -125,6 +125,15 @@ func TestKubeconfigThatLeadsNowhere(t *testing.T) {
 	assert.Contains(t, got.errOut, "error: cannot connect to a cluster: ")
 }
 
+func TestWithoutAKubeconfig(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	for _, args := range [][]string{{"status"}, {"doctor"}, {"node", "worker"}} {
+		got := runAgainstKubeconfig(t, args...)
+		assert.Equal(t, exitError, got.code)
+		assert.Equal(t, "error: cannot connect to a cluster: no kubeconfig was found. Use --kubeconfig FILE, or set KUBECONFIG\n", got.errOut)
+	}
+}
+
 func TestHelpShowsTheFlagsThatMatter(t *testing.T) {
 	got := runAgainstKubeconfig(t, "status", "--help")
 	assert.Equal(t, exitOK, got.code)

@@ -84,6 +84,13 @@ func TestWithoutACluster(t *testing.T) {
 	}
 }
 
+func TestVersion(t *testing.T) {
+	got := cliTest{t: t}.run("version")
+	assert.Equal(t, exitOK, got.code)
+	assert.Regexp(t, `^dev, commit \w+, go\S+\n$`, got.out)
+	assert.Contains(t, cliTest{t: t}.run("version", "-o", "json").out, `"version": "dev"`)
+}
+
 func TestWhereAttuneIsNotInstalled(t *testing.T) {
 	cli := newCLITest(t, interceptor.Funcs{
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {

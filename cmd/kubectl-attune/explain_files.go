@@ -17,6 +17,7 @@ import (
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/adaptive"
 	"attune.io/attune/recommender/backtest"
+	"attune.io/attune/usage"
 	"attune.io/attune/usage/csvfile"
 	"attune.io/attune/usage/history"
 )
@@ -36,13 +37,15 @@ func explainFiles(env *environment, flags offlineFlags) error {
 	if err != nil {
 		return err
 	}
-	series, err := env.readUsage(flags.usage)
+	series, err := env.readUsage(flags.usage, flags.pool)
 	if err != nil {
 		return err
 	}
 	at := flags.at
 	if at.IsZero() {
-		at = lastSample(series)
+		if at, err = env.lastSample(flags.usage, series); err != nil {
+			return err
+		}
 	}
 	answer := answers.Explanation{Containers: []answers.ExplainedContainer{}}
 	for _, s := range series {
@@ -50,8 +53,7 @@ func explainFiles(env *environment, flags offlineFlags) error {
 			env.printNote("container %s is skipped: the policy excludes it (excludedContainers)", s.ID)
 			continue
 		}
-		dropped := csvfile.DropImplausible(s, flags.node.Bounds())
-		env.printDropped(s.ID, dropped)
+		dropped := env.dropImplausible(s, flags.node.Bounds(), size)
 		steps := stepsOf(s, settings.Recommender, at)
 		input := recommender.Input{
 			Container: s.ID,
@@ -90,8 +92,8 @@ func readSettings(path string) (policy.Settings, error) {
 	return settings, nil
 }
 
-// readUsage reads the samples, and notes oddities of the file. A file without samples is an error.
-func (e *environment) readUsage(path string) ([]backtest.Series, error) {
+// readUsage reads the samples, pools replicas, and notes oddities of the file. A file without samples is an error.
+func (e *environment) readUsage(path string, pool input.Pool) ([]backtest.Series, error) {
 	series, report, err := csvfile.All(path)
 	if err != nil {
 		return nil, err
@@ -100,7 +102,29 @@ func (e *environment) readUsage(path string) ([]backtest.Series, error) {
 		return nil, fmt.Errorf("%s: the file has no samples: add one row per sample below the header", path)
 	}
 	e.printOddities(path, report)
+	if pool.Given() {
+		return pool.Of(series)
+	}
+	if hint := replicasHint(seriesNames(series)); hint != "" {
+		e.printNote("%s: %s", path, hint)
+	}
 	return series, nil
+}
+
+func seriesNames(series []backtest.Series) (names []string) {
+	for _, s := range series {
+		names = append(names, s.ID)
+	}
+	return names
+}
+
+// replicasHint says that series seem to be replicas; empty if they do not.
+func replicasHint(names []string) string {
+	of, pattern, pods := csvfile.Replicas(names)
+	if pods == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d series seem to be replicas of %s: pool them with --pool '%s'", pods, of, pattern)
 }
 
 // printOddities notes gaps, rows out of order and rows with the same time. They do not change the result, but each may
@@ -132,14 +156,43 @@ func (e *environment) printDropped(series string, dropped [2]csvfile.Dropped) {
 	}
 }
 
-// lastSample returns the time of the last sample. The explanation uses it as the present time, so that an old
-// recording is explained as of then.
-func lastSample(series []backtest.Series) time.Time {
-	var last int64
-	for _, s := range series {
-		last = max(last, s.Samples[len(s.Samples)-1].At)
+// dropImplausible drops the implausible samples of a series, and notes them. It also notes a series whose samples are
+// too far apart to have peaks.
+func (e *environment) dropImplausible(s backtest.Series, bounds usage.Most, size recommender.Size) [2]csvfile.Dropped {
+	dropped := csvfile.DropImplausible(s, bounds, size)
+	e.printDropped(s.ID, dropped)
+	if step := backtest.Step(s.Samples); step > time.Hour {
+		e.printNote("%s: one sample per %s: peaks in between are missing", s.ID, step)
 	}
-	return time.UnixMilli(last).UTC()
+	return dropped
+}
+
+// mostAhead is how far a clock may be ahead of this machine's.
+const mostAhead = time.Hour
+
+// lastSample returns the time of the last sample. The explanation uses it as the present time, so that an old
+// recording is explained as of then. Samples in the future do not count: one wrong time would make all others too old.
+func (e *environment) lastSample(path string, series []backtest.Series) (time.Time, error) {
+	var last, latest int64
+	now, ahead := e.now().Add(mostAhead).UnixMilli(), 0
+	for _, s := range series {
+		for _, sample := range s.Samples {
+			latest = max(latest, sample.At)
+			if sample.At > now {
+				ahead++
+				continue
+			}
+			last = max(last, sample.At)
+		}
+	}
+	if ahead > 0 {
+		what := fmt.Sprintf("%s: %d samples are in the future, up to %s", path, ahead, time.UnixMilli(latest).UTC().Format(time.RFC3339))
+		if last == 0 {
+			return time.Time{}, fmt.Errorf("%s: correct the timestamps, or set --at", what)
+		}
+		e.printNote("%s, and were left out: correct the timestamps, or set --at", what)
+	}
+	return time.UnixMilli(last).UTC(), nil
 }
 
 // stepsOf returns the samples of the history window that ends at a time. It ignores later samples, so that the answer
@@ -159,6 +212,8 @@ type offlineFlags struct {
 	current, limits input.Amounts
 	// node is the node of the containers. If not given, its size is not known.
 	node input.Node
+	// pool merges series that are replicas.
+	pool input.Pool
 	// at is the time of the explanation; zero means the time of the last sample.
 	at time.Time
 }
@@ -170,6 +225,7 @@ func (f *offlineFlags) addTo(flags *pflag.FlagSet) {
 	flags.Var(&f.current, "current", "Current requests of the containers, e.g. cpu=500m,memory=1Gi")
 	flags.Var(&f.limits, "limits", "Current limits of the containers, e.g. cpu=1,memory=2Gi (default: not set)")
 	f.node.AddTo(flags)
+	f.pool.AddTo(flags)
 	flags.Func("at", "RFC 3339 `time` of the explanation; later samples are ignored (default: the time of the last sample in the file)", func(text string) (err error) {
 		if f.at, err = time.Parse(time.RFC3339, text); err != nil {
 			return errors.New("must be an RFC 3339 time, e.g. 2026-01-15T10:00:00Z")
@@ -180,7 +236,7 @@ func (f *offlineFlags) addTo(flags *pflag.FlagSet) {
 
 // given reports whether any flag for files is set. One is enough, because missing names the others that are needed.
 func (f *offlineFlags) given() bool {
-	return f.usage != "" || f.policy != "" || f.current.Given || f.limits.Given || f.node.Given || !f.at.IsZero()
+	return f.usage != "" || f.policy != "" || f.current.Given || f.limits.Given || f.node.Given || f.pool.Given() || !f.at.IsZero()
 }
 
 // missing returns an error with the flags that are still needed, or nil.
@@ -196,7 +252,7 @@ func (f *offlineFlags) missing() error {
 			missing = append(missing, flag.example)
 		}
 	}
-	// --limits, --at and --node are optional.
+	// The other flags are optional.
 	if len(missing) == 0 {
 		return nil
 	}

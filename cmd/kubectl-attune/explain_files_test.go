@@ -250,6 +250,12 @@ func TestExplainFilesMistakes(t *testing.T) {
 		"negative amount": {good, anyPolicy, []string{"--current", "memory=-1Gi"}, `invalid argument "memory=-1Gi" for "--current" flag: memory "-1Gi" is not a valid quantity: write e.g. memory=1Gi: see kubectl attune explain --help`},
 		"bad resource":    {good, anyPolicy, []string{"--current", "gpu=1"}, `invalid argument "gpu=1" for "--current" flag: "gpu" is neither cpu nor memory: write e.g. cpu=500m,memory=1Gi: see kubectl attune explain --help`},
 		"twice":           {good, anyPolicy, []string{"--current", "cpu=1,cpu=2"}, `invalid argument "cpu=1,cpu=2" for "--current" flag: cpu is specified twice: see kubectl attune explain --help`},
+		"absurd amount":   {good, anyPolicy, []string{"--current", "cpu=1e30"}, `invalid argument "cpu=1e30" for "--current" flag: cpu "1e30" is above any node: write e.g. cpu=500m: see kubectl attune explain --help`},
+		"no unit":         {good, anyPolicy, []string{"--current", "memory=512"}, `invalid argument "memory=512" for "--current" flag: memory "512" is below 1Mi: is a unit missing, e.g. memory=512Mi: see kubectl attune explain --help`},
+		"no expression":   {good, anyPolicy, append([]string{"--pool", "(web"}, current...), "invalid argument \"(web\" for \"--pool\" flag: not a regular expression, e.g. ^(shop/web)-[^/]*(.*)$: error parsing regexp: missing closing ): `(web`: see kubectl attune explain --help"},
+		"no pool":         {good, anyPolicy, append([]string{"--pool", "web, api"}, current...), `--pool "web, api" matches no series, e.g. "app": write a regular expression such as ^(shop/web)-[^/]*(.*)$`},
+		"in the future":   {"app,9999999999,0.2,300000000\n", anyPolicy, current, "samples.csv: 1 samples are in the future, up to 2286-11-20T17:46:39Z: correct the timestamps, or set --at"},
+		"ms":              {good, anyPolicy, append([]string{"--at", "1767225600000"}, current...), `invalid argument "1767225600000" for "--at" flag: must be an RFC 3339 time, e.g. 2026-01-15T10:00:00Z: see kubectl attune explain --help`},
 		"low limit":       {good, anyPolicy, append([]string{"--limits", "cpu=100m"}, current...), "--limits cpu=100m is below --current cpu=500m: a limit must not be below its request"},
 		"bad time":        {good, anyPolicy, append([]string{"--at", "yesterday"}, current...), `invalid argument "yesterday" for "--at" flag: must be an RFC 3339 time, e.g. 2026-01-15T10:00:00Z: see kubectl attune explain --help`},
 		"strategy":        {good, spec("{targetRef: {kind: Deployment}, strategy: Node}"), current, "policy.yaml: strategy Node is not supported without a cluster: use strategy Workload or Adaptive"},
@@ -342,4 +348,75 @@ func TestExplainDropsSamplesThatCannotBeTrue(t *testing.T) {
 		assert.NotNil(t, f.containers("--current", size)[0].Target.CPURequest, "no node is known")
 		assert.Nil(t, f.containers("--current", size, "--node", "cpu=8,memory=32Gi")[0].Target.CPURequest)
 	})
+}
+
+// Whole files with a wrong unit get no target, and the cause and the fix are in the hold and in a note.
+func TestExplainNamesWrongUnits(t *testing.T) {
+	current := []string{"--current", "cpu=500m,memory=512Mi", "--limits", "cpu=1,memory=1Gi"}
+	var counter strings.Builder
+	for i := range 2016 {
+		fmt.Fprintf(&counter, "app,%d,%.1f,300000000\n", testNow.Add(-time.Duration(2015-i)*5*time.Minute).Unix(), 10234.1+90*float64(i))
+	}
+	steady := func(usage string) string { return steadyCSV("app", 2016, 5*time.Minute, usage) }
+	for name, c := range map[string]struct{ rows, resource, message string }{
+		"millicores": {steady("300,300000000"), "cpu", "up to 300 cores: the median is 600 times the current 500m. If cpu_cores is in millicores, divide it by 1000; if the samples are right, set --node. Lifted when"},
+		"percent":    {steady("30,300000000"), "cpu", "up to 30 cores: the median is 60 times the current 500m. If cpu_cores is in percent of a core, divide it by 100; if the samples are right, set --node. Lifted when"},
+		"nanocores":  {steady("251362897,300000000"), "cpu", "up to 251362897 cores: no container can use more than 1024 cores. If cpu_cores is in nanocores, divide it by 1000000000. Lifted when"},
+		"a counter":  {counter.String(), "cpu", "up to 191584.1 cores: cpu_cores only rises, as a counter of CPU seconds does. Use rate(container_cpu_usage_seconds_total[5m]). Lifted when"},
+		"MiB":        {steady("0.3,286.1"), "memory", "up to 286.1: all samples are below 1Mi. If memory_bytes is in MiB, multiply it by 1048576. Lifted when"},
+		"KiB":        {steady("0.3,292968"), "memory", "up to 286.1Ki: all samples are below 1Mi. If memory_bytes is in KiB, multiply it by 1024. Lifted when"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFiles(t, c.rows, policyHeader+"spec: {targetRef: {kind: Deployment}, memory: {allowDecrease: true}}\n")
+			got := f.containers(current...)[0]
+			require.NotEmpty(t, got.Holds)
+			assert.Equal(t, []string{c.resource, "UsageImplausible"}, []string{got.Holds[0].Resource, got.Holds[0].Reason})
+			assert.Contains(t, got.Holds[0].Message, c.message)
+			target, next, has := got.Target.CPURequest, got.Next.CPURequest, "500m"
+			if c.resource == "memory" {
+				target, next, has = got.Target.MemoryRequest, got.Next.MemoryRequest, "512Mi"
+			}
+			assert.Nil(t, target)
+			assert.Equal(t, has, *next)
+			note, _, _ := strings.Cut(c.message, ". Lifted when")
+			assert.Contains(t, f.explain(current...).errOut, "app: 2016 "+c.resource+" samples were dropped, "+note+"\n")
+		})
+	}
+}
+
+// A row with a wrong time does not make the others too old.
+func TestExplainLeavesOutTheFuture(t *testing.T) {
+	f := newFiles(t, steadyCSV("app", 2016, 5*time.Minute, "0.2,536870912")+"app,9999999999,0.2,536870912\n", anyPolicy)
+	got := f.explain("--current", "cpu=500m,memory=1Gi")
+	assert.Equal(t, "samples.csv: 1 samples are in the future, up to 2286-11-20T17:46:39Z, and were left out: correct the timestamps, or set --at\n", got.errOut)
+	c := f.containers("--current", "cpu=500m,memory=1Gi")[0]
+	assert.Equal(t, 2016, c.DataPoints)
+	assert.Equal(t, "240m", *c.Target.CPURequest)
+
+	// A clock that is half an hour ahead is no mistake.
+	f = newFiles(t, steadyCSV("app", 2016, 5*time.Minute, "0.2,536870912")+fmt.Sprintf("app,%d,0.2,536870912\n", testNow.Add(30*time.Minute).Unix()), anyPolicy)
+	assert.Empty(t, f.explain("--current", "cpu=500m,memory=1Gi").errOut)
+}
+
+// Replicas are explained as one container, by the highest replica of each time.
+func TestExplainPoolsReplicas(t *testing.T) {
+	var rows strings.Builder
+	for i := range 5 {
+		rows.WriteString(steadyCSV(fmt.Sprintf("shop/web-7c9d8-0000%d/app", i), 2016, 5*time.Minute, fmt.Sprintf("0.%d,300000000", i+1)))
+	}
+	f := newFiles(t, rows.String(), anyPolicy)
+	current := []string{"--current", "cpu=500m,memory=1Gi"}
+	hint := "5 series seem to be replicas of shop/web/app: pool them with --pool '^(shop/web)-[^/]*(.*)$'"
+	assert.Equal(t, "samples.csv: "+hint+"\n", f.explain(current...).errOut)
+	assert.Len(t, f.containers(current...), 5)
+	got := f.containers(append(current, "--pool", "^(shop/web)-[^/]*(.*)$")...)
+	require.Len(t, got, 1)
+	assert.Equal(t, "shop/web/app", got[0].Name)
+	assert.Equal(t, "600m", *got[0].Target.CPURequest)
+	assert.Empty(t, f.explain(append(current, "--pool", "^(shop/web)-[^/]*(.*)$")...).errOut)
+}
+
+func TestExplainNotesSamplesWithoutPeaks(t *testing.T) {
+	f := newFiles(t, steadyCSV("app", 7, 24*time.Hour, "0.2,300000000"), anyPolicy)
+	assert.Contains(t, f.explain("--current", "cpu=500m").errOut, "app: one sample per 24h0m0s: peaks in between are missing\n")
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,6 +31,8 @@ func TestFilesThatAreWrong(t *testing.T) {
 				"a field less":    {header + row + "web,1700000300,0.2\n", "usage.csv: line 3: 3 fields instead of 4"},
 				"a quote":         {header + "we\"b,1700000300,1,1\n", "usage.csv: line 2: bare \" in non-quoted-field: quote the name"},
 				"another header":  {"time,cpu\n", `usage.csv: line 1: the header is "time,cpu": it must be "series_id,timestamp,cpu_cores,memory_bytes"`},
+				"JSON":            {`{"status":"success","data":{"resultType":"matrix"}}`, "usage.csv: line 1: the file is JSON, e.g. an answer of Prometheus: convert it to CSV"},
+				"gzip":            {"\x1f\x8b\x08", "usage.csv: line 1: the file is compressed with gzip: rename it to usage.csv.gz"},
 				"an empty one":    {"", "usage.csv: line 1: the file is empty: it must begin with the header"},
 				"nothing to read": {"-", "reading usage: open usage.csv: no such file or directory"},
 			},
@@ -45,6 +48,10 @@ func TestFilesThatAreWrong(t *testing.T) {
 				"a field":         {policyOf("{targetRef: {kind: Deployment}, cpu: {percentil: 95}}"), "policy.yaml: unknown field spec.cpu.percentil: spec.cpu has the fields "},
 				"a value":         {policyOf("{targetRef: {kind: Deployment}, cpu: {percentile: 97}}"), "policy.yaml: cpu.percentile 97 "},
 				"another kind":    {"apiVersion: attune.io/v1alpha1\nkind: Policy\n", `policy.yaml: kind "Policy" is not supported here: use AttunePolicy`},
+				"a VPA":           {"apiVersion: autoscaling.k8s.io/v1\nkind: VerticalPodAutoscaler\nmetadata: {name: web}\n", "policy.yaml: a VerticalPodAutoscaler is not a policy: convert it with kubectl attune import vpa"},
+				"a list of VPAs":  {"apiVersion: v1\nkind: List\nitems: [{apiVersion: autoscaling.k8s.io/v1, kind: VerticalPodAutoscaler}]\n", "policy.yaml: items[0]: a VerticalPodAutoscaler is not a policy: convert it"},
+				"an empty list":   {"apiVersion: v1\nkind: List\nitems: []\n", "policy.yaml: the file has no AttunePolicy: add a document"},
+				"two in a list":   {"apiVersion: v1\nkind: List\nitems:\n- {apiVersion: attune.io/v1alpha1, kind: AttunePolicy}\n- {apiVersion: attune.io/v1alpha1, kind: AttunePolicy}\n", "policy.yaml: items[1]: the file has a second AttunePolicy: keep one of them"},
 				"nothing":         {"", "policy.yaml: the file has no AttunePolicy: add a document"},
 				"nothing to read": {"-", "reading the policy: open policy.yaml: no such file or directory"},
 			},
@@ -79,4 +86,25 @@ func TestFilesThatAreWrong(t *testing.T) {
 			}
 		}
 	}
+}
+
+// No file of samples ends a verb with a panic.
+func FuzzFilesOfSamples(f *testing.F) {
+	for _, usage := range []string{"0.1,1e8", "1e308,1e308", "5e-324,5e-324", "300,286.1", "0,0", ",", "-0,1e300", "1e18,9e15"} {
+		f.Add("0.2,300000000", usage, uint16(300))
+	}
+	f.Fuzz(func(t *testing.T, usual, other string, seconds uint16) {
+		var rows strings.Builder
+		for i := range int64(100) {
+			usage := usual
+			if i%9 == 8 {
+				usage = other
+			}
+			fmt.Fprintf(&rows, "app,%d,%s\n", testNow.Unix()+(i-99)*int64(seconds), usage)
+		}
+		files := newFiles(t, rows.String(), anyPolicy)
+		for _, got := range []answer{files.explain("--current", "cpu=500m,memory=1Gi"), files.backtest("--peers", "--warmup", "1h", "--policy", files.policy)} {
+			assert.Contains(t, []int{exitOK, exitError}, got.code)
+		}
+	})
 }

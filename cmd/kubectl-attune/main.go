@@ -4,7 +4,7 @@
 // A command line is processed in this order:
 //
 //  1. run (root.go) parses it and calls one verb: status, recommendations, savings, explain, diff, history, pause,
-//     resume, undo, node, ui, backtest, doctor, import, wizard.
+//     resume, undo, node, ui, backtest, doctor, import, wizard, version.
 //  2. The verb selects recommendations or workloads by names, -n, -A and -l (selection.go, target.go).
 //  3. It builds an answer, a document, from objects of the API server or from files (explain_files.go).
 //  4. print writes the document as a table, JSON or YAML (output.go).

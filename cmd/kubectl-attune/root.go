@@ -11,6 +11,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"attune.io/attune/cmd/kubectl-attune/terminal"
+	"attune.io/attune/internal/answers"
 )
 
 // Exit codes. exitFinding lets a script distinguish a finding from a failure. Only status, diff, backtest and doctor
@@ -98,7 +99,19 @@ func run(ctx context.Context, env *environment, args []string) int {
 
 // verbs are in the order of the help page. Each function returns one command.
 var verbs = []func(*environment) *cobra.Command{
-	newStatus, newRecommendations, newSavings, newExplain, newDiff, newHistory, newPause, newResume, newUndo, newNode, newUI, newBacktest, newDoctor, newImport, newWizard,
+	newStatus, newRecommendations, newSavings, newExplain, newDiff, newHistory, newPause, newResume, newUndo, newNode, newUI, newBacktest, newDoctor, newImport, newWizard, newVersion,
+}
+
+// newVersion returns the command version.
+func newVersion(env *environment) *cobra.Command {
+	return &cobra.Command{
+		Use:               "version",
+		Short:             "Show the version of the plugin",
+		Long:              "Show the version of the plugin, its commit, and the version of Go that built it. attune version in a pod of the operator shows\nthe operator's.",
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE:              func(*cobra.Command, []string) error { return env.print(answers.BuildVersion()) },
+	}
 }
 
 // newRoot returns the command kubectl-attune with its verbs and the flags of all verbs. It sets the default format

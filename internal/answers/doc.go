@@ -11,6 +11,7 @@
 //   - savings.go, savings_workload.go: the savings of targets, with the only formula, which the status of policies, the
 //     metrics, the plugin and the page use. SavedOf applies it to one request, View.Compute to a workload and its pods.
 //   - savings_report.go: the sums of these figures, per namespace and in total.
+//   - version.go: the version of the program.
 //   - removable.go: how many nodes the node autoscaler could remove (RemovableNodes).
 //
 // Start reading with Explain and View.

@@ -17,12 +17,15 @@ type histogram struct {
 	filled bool
 }
 
-// bucket of a value. Bucket i begins at first * (ratio^i - 1) / (ratio - 1).
+// mostBuckets bounds the memory of a histogram. The buckets of plausible usage are a few hundred.
+const mostBuckets = 10_000
+
+// bucket of a value. Bucket i begins at first * (ratio^i - 1) / (ratio - 1). Absurd values share the last bucket.
 func (h *histogram) bucket(value float64) int {
 	if value < h.first {
 		return 0
 	}
-	return int(math.Log(value*(h.ratio-1)/h.first+1)/math.Log(h.ratio) + 1e-9)
+	return int(min(math.Log(value*(h.ratio-1)/h.first+1)/math.Log(h.ratio)+1e-9, mostBuckets))
 }
 
 // end of a bucket, which is the beginning of the next.

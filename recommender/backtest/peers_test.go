@@ -84,6 +84,24 @@ func TestPeersOnSteadyUsage(t *testing.T) {
 	}
 }
 
+// Absurd usage costs no memory and no panic.
+func TestPeersOnAbsurdUsage(t *testing.T) {
+	for _, value := range []float64{0, 5e-324, 1e300, 1e308, math.MaxFloat64} {
+		series := every(300, func(i int) (float64, float64) {
+			if i%2 == 0 {
+				return 0.1, 1e8
+			}
+			return value, value
+		})
+		for _, peer := range Peers() {
+			assert.NotPanics(t, func() { decisions(series, peer, len(series.Samples)) }, "%s at %g", peer.Name, value)
+		}
+	}
+	h := histogram{first: 0.01, ratio: 1.05}
+	h.add(noon, math.MaxFloat64, 1)
+	assert.LessOrEqual(t, len(h.weights), mostBuckets+1)
+}
+
 func byName(t *testing.T, name string) Strategy {
 	t.Helper()
 	for _, s := range Peers() {

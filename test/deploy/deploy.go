@@ -3,6 +3,7 @@
 package deploy
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -116,9 +117,10 @@ func Image(ctx context.Context, project, dir string) (archive, tag string, err e
 	return archive, tag, cluster.BuildImage(archive, binary, "/attune", "docker.io/local/attune:"+tag, "docker.io/local/attune:dev")
 }
 
-// Binary builds one static program of the project.
+// Binary builds one static program of the project. The environment variable LDFLAGS replaces the linker's flags, e.g. to
+// set its version.
 func Binary(ctx context.Context, project, pkg, out string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, pkg)
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", cmp.Or(os.Getenv("LDFLAGS"), "-s -w"), "-o", out, pkg)
 	cmd.Dir = project
 	cmd.Env = append(append(os.Environ(), "CGO_ENABLED=0"), cluster.CompilerEnv()...)
 	if output, err := cmd.CombinedOutput(); err != nil {

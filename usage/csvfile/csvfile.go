@@ -86,8 +86,8 @@ func reading(name string, told func(part float64), read func(io.Reader) (Report,
 		size = info.Size()
 	}
 	from := &counted{from: file, size: size, told: told}
-	// The name decides, not the content: a packed file without the suffix gives an error about its header.
-	if !strings.HasSuffix(strings.ToLower(name), ".gz") {
+	// The name decides, not the content: a packed file without the suffix is an error (notCSV).
+	if !packed(name) {
 		return read(from)
 	}
 	unpacked, err := gzip.NewReader(bufio.NewReaderSize(from, 64<<10))
@@ -96,6 +96,9 @@ func reading(name string, told func(part float64), read func(io.Reader) (Report,
 	}
 	return read(unpacked)
 }
+
+// packed reports whether the name of a file says that its content is gzip.
+func packed(name string) bool { return strings.HasSuffix(strings.ToLower(name), ".gz") }
 
 // EachFrom is Each on a reader of unpacked bytes; name is for errors.
 func EachFrom(name string, r io.Reader, yield func(backtest.Series) error) (Report, error) {

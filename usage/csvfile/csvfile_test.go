@@ -129,6 +129,27 @@ func TestBadFiles(t *testing.T) {
 		{"null", header + "a,1,1,null\n", `usage.csv: line 2: memory_bytes "null" is not a number of bytes: use e.g. 268435456`},
 		{"a bare quote", header + "a,1,1,1\nb\"c,1,1,1\n", `usage.csv: line 3: bare " in non-quoted-field: quote the name, and double each quote in it`},
 		{"after empty lines", header + "\n\na,x,1,1\n", `usage.csv: line 4: timestamp "x"`},
+		{"not measured", header + "a,1,-,1\n", `usage.csv: line 2: cpu_cores "-" is not a number of cores: use e.g. 0.25, or an empty field if nothing was measured`},
+		{"a question mark", header + "a,1,1,?\n", `usage.csv: line 2: memory_bytes "?" is not a number of bytes: use e.g. 268435456, or an empty field if nothing was measured`},
+		{"a percentage", header + "a,1,3%,1\n", `usage.csv: line 2: cpu_cores "3%" is a percentage: use cores, e.g. 0.25`},
+		{"a percentage of memory", header + "a,1,3,55%\n", `usage.csv: line 2: memory_bytes "55%" is a percentage: use bytes, e.g. 268435456`},
+		{"an infinite time", header + "a,Inf,1,1\n", `usage.csv: line 2: timestamp "Inf" is too large for Unix seconds, e.g. 1700000000`},
+		{"a time of 9e18", header + "a,9000000000000000000,1,1\n", `usage.csv: line 2: timestamp "9000000000000000000" is too large for Unix seconds, e.g. 1700000000`},
+		{"milliseconds with a fraction", header + "a,1767225600000.5,1,1\n", `usage.csv: line 2: timestamp "1767225600000.5" is too large for Unix seconds: if it is in milliseconds, use 1767225600`},
+		{"an answer of Prometheus", `{"status":"success","data":{"resultType":"matrix","result":[]}}`, "usage.csv: line 1: the file is JSON, e.g. an answer of Prometheus: convert it to CSV with the header series_id,timestamp,cpu_cores,memory_bytes"},
+		{"a list", "\n [1, 2]", "usage.csv: line 1: the file is JSON, e.g. an answer of Prometheus"},
+		{"an error of Prometheus", `{"status":"error","errorType":"bad_data","error":"cannot parse \"\" to a valid timestamp"}`, `usage.csv: line 1: the file is an error of a server: "cannot parse \"\" to a valid timestamp"; export the usage again`},
+		{"a long line of VictoriaMetrics", `{"metric":{"__name__":"cpu"},"values":[` + strings.Repeat("0.25,", 80_000) + `0.25]}`, "usage.csv: line 1: the file is JSON"},
+		{"KRR's JSON", `{"scans": []}`, "usage.csv: line 1: the file is a result of KRR, which has no usage: export usage as CSV with the header series_id,"},
+		{"a login page", "<!DOCTYPE html><html>", "usage.csv: line 1: the file is HTML, e.g. a login page: export the usage again"},
+		{"UTF-16", "\xff\xfes\x00e\x00", "usage.csv: line 1: the file is UTF-16: save it as UTF-8"},
+		{"gzip", "\x1f\x8b\x08\x00", "usage.csv: line 1: the file is compressed with gzip: rename it to usage.csv.gz"},
+		{"semicolons", "series_id;timestamp;cpu_cores;memory_bytes\nweb;1767225600;0,1;100000\n", `usage.csv: line 1: the header is "series_id;timestamp;cpu_cores;memory_bytes": it must be "series_id,timestamp,cpu_cores,memory_bytes"; separate the columns with commas, and write decimals with a point`},
+		{"KRR's CSV", "Namespace,Name,Pods,Old Pods,Type,Container,Severity,CPU Requests Current\n", `usage.csv: line 1: the header is "Namespace,Name,Pods,Old Pods,Type,Container,Severity,CPU Requests Current": it must be "series_id,timestamp,cpu_cores,memory_bytes"; this is a result of KRR, which has no usage`},
+		{"kubectl top", "NAME   CPU(cores)   CPU%   MEMORY(bytes)   MEMORY%\n", `usage.csv: line 1: the header is "NAME   CPU(cores)   CPU%   MEMORY(bytes)   MEMORY%": it must be "series_id,timestamp,cpu_cores,memory_bytes"; this is the output of kubectl top`},
+		{"a column for each label", "namespace,pod,container,TIMESTAMP,VALUE\n", `usage.csv: line 1: the header is "namespace,pod,container,TIMESTAMP,VALUE": it must be "series_id,timestamp,cpu_cores,memory_bytes"; join the files of CPU and memory into one`},
+		{"two times", "series_id,time,Time,cpu_cores,memory_bytes\n", `usage.csv: line 1: the header is "series_id,time,Time,cpu_cores,memory_bytes": it must be`},
+		{"Grafana's numbers", header + "app,1544572800,1,721,992,142.283\n", "usage.csv: line 2: 6 fields instead of 4"},
 		{"after a series with a line end", header + "\"a\nb\",1,1,1\na,x,1,1\n", `usage.csv: line 4: timestamp "x"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -209,12 +230,30 @@ func TestBadPacking(t *testing.T) {
 	_, _, err = csvfile.All(renamed)
 	require.ErrorContains(t, err, renamed+": the name ends in .gz, but the content is not gzip")
 
+	// Packed without the name, packed twice, and something behind the packed content.
+	comma := file(t, "usage.csv.gz", header+"\"a, b\",1,0.1,1e8\n")
+	content, err := os.ReadFile(comma)
+	require.NoError(t, err)
+	for name, c := range map[string]struct{ content, want string }{
+		"plain.csv":    {string(content), "plain.csv: line 1: the file is compressed with gzip: rename it to plain.csv.gz"},
+		"twice.csv.gz": {twice(t, content), "twice.csv.gz: line 1: the file is compressed twice: unpack it once with gunzip"},
+		"more.csv.gz":  {string(content) + "garbage", "the file is cut off or damaged; write it again"},
+	} {
+		path := filepath.Join(t.TempDir(), name)
+		require.NoError(t, os.WriteFile(path, []byte(c.content), 0o600))
+		_, _, err := csvfile.All(path)
+		require.ErrorContains(t, err, c.want)
+	}
+	got, _, err := csvfile.All(comma)
+	require.NoError(t, err)
+	assert.Equal(t, "a, b", got[0].ID)
+
 	var rows strings.Builder
 	for i := range 10_000 {
 		fmt.Fprintf(&rows, "a,%d,0.%d,%d\n", i, i*7919%100000, i*104729)
 	}
 	path = file(t, "usage.csv.gz", header+rows.String())
-	content, err := os.ReadFile(path)
+	content, err = os.ReadFile(path)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, content[:len(content)/2], 0o600))
 	_, report, err := csvfile.All(path)
@@ -222,8 +261,19 @@ func TestBadPacking(t *testing.T) {
 	assert.Positive(t, report.Rows, "a file that breaks off is an error, wherever it does")
 }
 
+// twice packs content that is packed already.
+func twice(t *testing.T, content []byte) string {
+	t.Helper()
+	var out strings.Builder
+	packed := gzip.NewWriter(&out)
+	_, err := packed.Write(content)
+	require.NoError(t, err)
+	require.NoError(t, packed.Close())
+	return out.String()
+}
+
 func FuzzRead(f *testing.F) {
-	for _, text := range []string{header, header + "a,1,1,1\n", header + "a,2,,\nb,1,NaN,1\na,1,1e5,1\n", "\ufeff" + header + "\"a\n\",1,1,1\r\n", ""} {
+	for _, text := range []string{header, header + "a,1,1,1\n", header + "a,2,,\nb,1,NaN,1\na,1,1e5,1\n", header + "a,1,-,3%\n", "{\"error\":\"x\"}", "\x1f\x8b", "\ufeff" + header + "\"a\n\",1,1,1\r\n", ""} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

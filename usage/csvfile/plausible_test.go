@@ -26,11 +26,23 @@ func dayOf(cpu, memory float64, last ...backtest.Sample) backtest.Series {
 	return s
 }
 
+// rising is a day of a CPU counter.
+func rising(from, by float64) backtest.Series {
+	s := dayOf(0, 300<<20)
+	for i := range s.Samples {
+		s.Samples[i].Used[recommender.CPU] = from + float64(i)*by
+	}
+	return s
+}
+
+var small = recommender.Size{recommender.CPU: {Request: 500, Limit: 1000}, recommender.Memory: {Request: 512 << 20, Limit: 1 << 30}}
+
 func TestSamplesOfFilesThatCannotBeTrueAreDropped(t *testing.T) {
 	const mib, gib = 1 << 20, 1 << 30
 	for name, tc := range map[string]struct {
 		series                     backtest.Series
 		bounds                     usage.Most
+		size                       recommender.Size
 		cpu, memory, zero, blocked int
 	}{
 		"nothing":                            {series: dayOf(0.1, 300*mib)},
@@ -54,13 +66,36 @@ func TestSamplesOfFilesThatCannotBeTrueAreDropped(t *testing.T) {
 			}
 			return s
 		}(), cpu: 144},
+		"millicores":                     {series: dayOf(300, 300*mib), size: small, cpu: 288, blocked: 288},
+		"percent":                        {series: dayOf(30, 300*mib), size: small, cpu: 288, blocked: 288},
+		"30 cores of a known node":       {series: dayOf(30, 300*mib), size: small, bounds: usage.Most{Cores: 48}},
+		"30 cores of an unknown size":    {series: dayOf(30, 300*mib)},
+		"9 cores, the request is 10m":    {series: dayOf(9, 300*mib), size: recommender.Size{{Request: 10}}},
+		"MiB":                            {series: dayOf(0.3, 286.1), memory: 288},
+		"KiB":                            {series: dayOf(0.3, 292968), memory: 288},
+		"a counter":                      {series: rising(0, 90), cpu: 288, blocked: 288},
+		"a counter of an idle container": {series: rising(10, 0.3), cpu: 288, blocked: 288},
+		"a counter that restarts each hour": {series: func() backtest.Series {
+			s := rising(0, 90)
+			for i := range s.Samples {
+				s.Samples[i].Used[0] = float64(i%12) * 90
+			}
+			return s
+		}(), cpu: 288, blocked: 288},
+		"a wave": {series: func() backtest.Series {
+			s := rising(0, 0)
+			for i := range s.Samples {
+				s.Samples[i].Used[0] = 1 + math.Sin(float64(i)/10)
+			}
+			return s
+		}()},
 		"two samples": {series: backtest.Series{ID: "app", Samples: []backtest.Sample{{At: 1, Used: [2]float64{0.01, mib}}, {At: 2, Used: [2]float64{900, mib}}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			end := time.UnixMilli(tc.series.Samples[len(tc.series.Samples)-1].At)
-			dropped := csvfile.DropImplausible(tc.series, tc.bounds)
+			dropped := csvfile.DropImplausible(tc.series, tc.bounds, tc.size)
 			got := []int{dropped[recommender.CPU].Implausible, dropped[recommender.Memory].Implausible, dropped[recommender.Memory].Zero}
-			assert.Equal(t, []int{tc.cpu, tc.memory, tc.zero}, got)
+			assert.Equal(t, []int{tc.cpu, tc.memory, tc.zero}, got, csvfile.Told(dropped))
 			gaps := 0
 			for _, s := range tc.series.Samples {
 				for _, value := range s.Used {
@@ -77,5 +112,27 @@ func TestSamplesOfFilesThatCannotBeTrueAreDropped(t *testing.T) {
 			assert.Equal(t, of.Most, counted.Most)
 			assert.Equal(t, tc.blocked > 0, counted.Blocks())
 		})
+	}
+}
+
+func TestDroppedSamplesAreToldWithTheirCause(t *testing.T) {
+	const mib = 1 << 20
+	for want, tc := range map[string]struct {
+		series backtest.Series
+		bounds usage.Most
+		size   recommender.Size
+	}{
+		"288 cpu samples were dropped, up to 300 cores: the median is 600 times the current 500m. If cpu_cores is in millicores, divide it by 1000; if the samples are right, set --node":     {series: dayOf(300, 300*mib), size: small},
+		"288 cpu samples were dropped, up to 30 cores: the median is 60 times the current 500m. If cpu_cores is in percent of a core, divide it by 100; if the samples are right, set --node": {series: dayOf(30, 300*mib), size: small},
+		"288 cpu samples were dropped, up to 251362897 cores: no container can use more than 1024 cores. If cpu_cores is in nanocores, divide it by 1000000000":                               {series: dayOf(251362897, 300*mib)},
+		"288 cpu samples were dropped, up to 2731514 cores: no container can use more than 12 cores. If cpu_cores is in nanocores, divide it by 1000000000":                                   {series: dayOf(2731514, 300*mib), bounds: usage.Most{Cores: 12}},
+		"288 cpu samples were dropped, up to 36064.1 cores: cpu_cores only rises, as a counter of CPU seconds does. Use rate(container_cpu_usage_seconds_total[5m])":                          {series: rising(10234.1, 90)},
+		"288 memory samples were dropped, up to 286.1: all samples are below 1Mi. If memory_bytes is in MiB, multiply it by 1048576":                                                          {series: dayOf(0.3, 286.1)},
+		"288 memory samples were dropped, up to 286.1Ki: all samples are below 1Mi. If memory_bytes is in KiB, multiply it by 1024":                                                           {series: dayOf(0.3, 292968)},
+		"288 memory samples were dropped, up to 0.28: all samples are below 1Mi. If memory_bytes is in GiB, multiply it by 1073741824":                                                        {series: dayOf(0.3, 0.28)},
+		"1 cpu samples were dropped, up to 166 cores: more than 1000 times the median of the series, 100m":                                                                                    {series: dayOf(0.1, 300*mib, backtest.Sample{Used: [2]float64{166, 300 * mib}})},
+		"1 memory samples were dropped, up to 10Ti: no container can use more than 64Gi":                                                                                                      {series: dayOf(0.1, 300*mib, backtest.Sample{Used: [2]float64{0.1, 10 << 40}}), bounds: usage.Most{Bytes: 64 << 30}},
+	} {
+		assert.Equal(t, []string{want}, csvfile.Told(csvfile.DropImplausible(tc.series, tc.bounds, tc.size)))
 	}
 }

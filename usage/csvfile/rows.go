@@ -2,12 +2,15 @@ package csvfile
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,6 +51,10 @@ func newRows(name string, r io.Reader) (*rows, error) {
 	if start, err := buffered.Peek(3); err == nil && string(start) == "\ufeff" {
 		_, _ = buffered.Discard(3) // the byte order mark that spreadsheets write
 	}
+	start, _ := buffered.Peek(4 << 10) // a shorter file gives an error, which the parser returns again
+	if problem := notCSV(name, start); problem != "" {
+		return nil, fmt.Errorf("%s: line 1: %s", name, problem)
+	}
 	reader := csv.NewReader(buffered)
 	reader.ReuseRecord = true
 	// The reader's own error would not name the expected columns.
@@ -64,9 +71,53 @@ func newRows(name string, r io.Reader) (*rows, error) {
 		first[i] = strings.TrimSpace(first[i])
 	}
 	if !slices.Equal(first, header) {
-		return nil, rows.wrong(1, "the header is %q: it must be %q", strings.Join(first, ","), strings.Join(header, ","))
+		joined := strings.Join(first, ",")
+		return nil, rows.wrong(1, "the header is %q: it must be %q%s", joined, strings.Join(header, ","), headerHint(joined))
 	}
 	return rows, nil
+}
+
+// prometheusError matches the sentence in an error of a Prometheus server.
+var prometheusError = regexp.MustCompile(`"error":\s*("(?:[^"\\]|\\.)*")`)
+
+// notCSV returns what a file is and what to do, if its first bytes show that it is no CSV; otherwise empty.
+func notCSV(name string, start []byte) string {
+	columns := strings.Join(header, ",")
+	text := bytes.TrimSpace(start)
+	said := prometheusError.FindSubmatch(text)
+	switch {
+	case bytes.HasPrefix(start, []byte("\x1f\x8b")) && packed(name):
+		return "the file is compressed twice: unpack it once with gunzip"
+	case bytes.HasPrefix(start, []byte("\x1f\x8b")):
+		return fmt.Sprintf("the file is compressed with gzip: rename it to %s.gz", filepath.Base(name))
+	case bytes.HasPrefix(start, []byte("\xff\xfe")) || bytes.HasPrefix(start, []byte("\xfe\xff")):
+		return "the file is UTF-16: save it as UTF-8"
+	case bytes.HasPrefix(text, []byte("<")):
+		return "the file is HTML, e.g. a login page: export the usage again"
+	case !bytes.HasPrefix(text, []byte("{")) && !bytes.HasPrefix(text, []byte("[")):
+		return ""
+	case said != nil:
+		return fmt.Sprintf("the file is an error of a server: %s; export the usage again", said[1])
+	case bytes.Contains(text, []byte(`"scans"`)):
+		return "the file is a result of KRR, which has no usage: export usage as CSV with the header " + columns
+	}
+	return "the file is JSON, e.g. an answer of Prometheus: convert it to CSV with the header " + columns
+}
+
+// headerHint describes the other formats that the header of a file belongs to; empty if unknown.
+func headerHint(joined string) string {
+	for _, format := range []struct{ mark, hint string }{
+		{";", "separate the columns with commas, and write decimals with a point"},
+		{"\t", "separate the columns with commas"},
+		{"Severity", "this is a result of KRR, which has no usage"},
+		{"CPU(cores)", "this is the output of kubectl top, which has no times"},
+		{"VALUE", "join the files of CPU and memory into one"},
+	} {
+		if strings.Contains(joined, format.mark) {
+			return "; " + format.hint
+		}
+	}
+	return ""
 }
 
 // next returns the next row; false at the end of the file. Errors name the file and the line.
@@ -167,6 +218,8 @@ func (c column) parse(field string) (float64, error) {
 	}
 	amount, err := strconv.ParseFloat(field, 64)
 	switch {
+	case strings.HasSuffix(field, "%"):
+		return 0, fmt.Errorf("%s %q is a percentage: use %s, e.g. %s", c.name, field, c.unit, c.would)
 	case err != nil || math.IsNaN(amount) || math.IsInf(amount, 0):
 		return 0, fmt.Errorf("%s %q is not a number of %s: use e.g. %s, or an empty field if nothing was measured", c.name, field, c.unit, c.meant(field))
 	case amount < 0:
@@ -178,7 +231,8 @@ func (c column) parse(field string) (float64, error) {
 // meant returns the value of a Kubernetes quantity such as 500m or 256Mi. For other text, and for an exponent, it
 // returns an example.
 func (c column) meant(field string) string {
-	if len(field) > 16 || strings.ContainsAny(field, "eE") {
+	// ParseQuantity reads "-" as 0.
+	if len(field) > 16 || strings.ContainsAny(field, "eE") || !strings.ContainsAny(field, "0123456789") {
 		return c.would
 	}
 	if quantity, err := resource.ParseQuantity(field); err == nil && quantity.Sign() >= 0 {

@@ -269,7 +269,22 @@ func (r *reader) demand(of recommender.Resource, path string, given demand) (nod
 	case given.Peak == nil:
 		r.mistake("%s.peak is missing, but base is %s: write the amount that is needed at most, e.g. %s", path, given.Base, examples[of])
 	}
-	return node.Demand{Base: r.amount(of, path+".base", given.Base), Peak: r.amount(of, path+".peak", given.Peak)}, true
+	d := node.Demand{Base: r.amount(of, path+".base", given.Base), Peak: r.amount(of, path+".peak", given.Peak)}
+	if given.Base != nil && given.Peak != nil && d.Base > d.Peak {
+		r.mistake("%s.base %s is above the peak %s: write the amount that is always needed as base, and the highest usage as peak", path, given.Base, given.Peak)
+	}
+	if most := mostOfNode * r.allocatable(of); most > 0 && d.Peak > most {
+		r.mistake("%s.peak %s is above %d times allocatable.%s: write the highest usage, or correct allocatable.%s", path, given.Peak, mostOfNode, of, of)
+	}
+	return d, true
+}
+
+// mostOfNode bounds a plausible peak. allocatable may be only a small part of the node.
+const mostOfNode = 10
+
+// allocatable returns what the node has of a resource; 0 if not given.
+func (r *reader) allocatable(of recommender.Resource) recommender.Amount {
+	return podview.FromPointer(of, [2]*resource.Quantity{recommender.CPU: r.file.Allocatable.CPU, recommender.Memory: r.file.Allocatable.Memory}[of])
 }
 
 // both converts amounts of CPU and memory.
@@ -288,5 +303,9 @@ func (r *reader) amount(of recommender.Resource, path string, given *resource.Qu
 	if given.Sign() < 0 {
 		r.mistake("%s %s is negative: write e.g. %s", path, given, examples[of])
 	}
-	return podview.AmountOf(of, *given)
+	amount := podview.AmountOf(of, *given)
+	if of == recommender.Memory && amount > 0 && amount < leastMemory {
+		r.mistake("%s %s is below 1Mi: is a unit missing, e.g. %s", path, given, examples[of])
+	}
+	return amount
 }

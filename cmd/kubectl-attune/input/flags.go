@@ -10,6 +10,7 @@ package input
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,7 +23,9 @@ import (
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/backtest"
 	"attune.io/attune/usage"
+	"attune.io/attune/usage/csvfile"
 )
 
 // Amounts is the value of a flag such as cpu=500m,memory=1Gi.
@@ -40,6 +43,9 @@ func (a *Amounts) String() string { return a.text }
 
 // Type implements pflag.Value.
 func (a *Amounts) Type() string { return "amounts" }
+
+// leastMemory is the least amount of memory that a user can mean. Less is a number without its unit.
+const leastMemory recommender.Amount = 1 << 20
 
 // Set implements pflag.Value. A repeated or unknown resource is an error.
 func (a *Amounts) Set(value string) error {
@@ -60,7 +66,12 @@ func (a *Amounts) Set(value string) error {
 		if err != nil || quantity.Sign() < 0 {
 			return fmt.Errorf("%s %q is not a valid quantity: write e.g. %s", name, text, amountExamples[r])
 		}
-		a.Of[r] = podview.AmountOf(r, quantity)
+		switch a.Of[r] = podview.AmountOf(r, quantity); {
+		case a.Of[r] >= recommender.MaxAmount:
+			return fmt.Errorf("%s %q is above any node: write e.g. %s", name, text, amountExamples[r])
+		case r == recommender.Memory && a.Of[r] > 0 && a.Of[r] < leastMemory:
+			return fmt.Errorf("%s %q is below 1Mi: is a unit missing, e.g. memory=512Mi", name, text)
+		}
 	}
 	return nil
 }
@@ -80,6 +91,31 @@ func (n *Node) Bounds() usage.Most {
 		Cores: usage.MostOn(float64(n.Of[recommender.CPU])/1000, 0).Cores,
 		Bytes: float64(n.Of[recommender.Memory]),
 	}
+}
+
+// Pool is the flag --pool: a pattern for the names of series that are replicas.
+type Pool struct{ pattern *regexp.Regexp }
+
+// AddTo adds the flag.
+func (p *Pool) AddTo(flags *pflag.FlagSet) {
+	flags.Func("pool", "Regular `expression` for series that are replicas, e.g. '^(shop/web)-[^/]*(.*)$': series with the same text in its groups are merged, and the highest sample of each time counts", func(text string) (err error) {
+		if p.pattern, err = regexp.Compile(text); err != nil {
+			return fmt.Errorf("not a regular expression, e.g. ^(shop/web)-[^/]*(.*)$: %w", err)
+		}
+		return nil
+	})
+}
+
+// Given reports whether the flag was given.
+func (p *Pool) Given() bool { return p.pattern != nil }
+
+// Of merges the series. It is an error if the pattern matches none.
+func (p *Pool) Of(all []backtest.Series) ([]backtest.Series, error) {
+	pooled, matches := csvfile.Pool(all, p.pattern)
+	if !matches {
+		return nil, fmt.Errorf("--pool %q matches no series, e.g. %q: write a regular expression such as ^(shop/web)-[^/]*(.*)$", p.pattern, all[0].ID)
+	}
+	return pooled, nil
 }
 
 // amountExamples are valid values for error messages.

@@ -77,9 +77,23 @@ func inDocument(number int, err error) error {
 // taken for one of attune.
 func (d *Documents) add(text []byte) error {
 	// Version and kind determine the Go type of the document.
-	var meta metav1.TypeMeta
+	var meta struct {
+		metav1.TypeMeta `json:",inline"`
+		Items           []json.RawMessage `json:"items"`
+	}
 	if err := json.Unmarshal(text, &meta); err != nil {
 		return errors.New("not a Kubernetes object: start it with apiVersion attune.io/v1alpha1 and kind AttunePolicy")
+	}
+	switch {
+	case meta.APIVersion == "v1" && meta.Kind == "List": // as kubectl get -o yaml prints several objects
+		for i, item := range meta.Items {
+			if err := d.add(item); err != nil {
+				return fmt.Errorf("items[%d]: %w", i, err)
+			}
+		}
+		return nil
+	case meta.Kind == "VerticalPodAutoscaler":
+		return errors.New("a VerticalPodAutoscaler is not a policy: convert it with kubectl attune import vpa")
 	}
 	if meta.APIVersion != v1alpha1.GroupVersion.String() {
 		return fmt.Errorf("apiVersion %q is not valid for attune: write %s", meta.APIVersion, v1alpha1.GroupVersion)

@@ -143,3 +143,30 @@ func TestParseSaysWhereYAMLBreaks(t *testing.T) {
 		})
 	}
 }
+
+// kubectl get prints several objects as a list, with fields that the API server sets.
+func TestPoliciesInAList(t *testing.T) {
+	got, err := ParsePolicy([]byte(`apiVersion: v1
+kind: List
+metadata: {resourceVersion: ""}
+items:
+- apiVersion: attune.io/v1alpha1
+  kind: AttuneDefaults
+  metadata: {name: default}
+  spec: {}
+- apiVersion: attune.io/v1alpha1
+  kind: AttunePolicy
+  metadata:
+    name: web
+    namespace: shop
+    creationTimestamp: "2026-03-01T12:00:00Z"
+    generation: 2
+    uid: 0e1f
+    managedFields: [{manager: kubectl, operation: Apply, fieldsType: FieldsV1, fieldsV1: {"f:spec": {}}}]
+  spec: {targetRef: {kind: Deployment}}
+  status: {conditions: [{type: Ready, status: "True", reason: Monitoring, message: "", lastTransitionTime: "2026-03-01T12:00:00Z"}]}
+`))
+	require.NoError(t, err)
+	assert.Equal(t, "web", got.Policy.Name)
+	assert.NotNil(t, got.Cluster)
+}
