@@ -12,7 +12,7 @@ type Query struct {
 	Namespaces []string
 	// PodPrefixes narrow the answer to pods whose names start with one of them; empty: every pod.
 	PodPrefixes []string
-	// Start and End are the ends of the first and the last step, both included.
+	// Start and End are the ends of the first and the last step, both included. If they are equal, they may be any time.
 	Start, End time.Time
 	// Step is the length of a step. Steps end at multiples of it since the epoch, so that all answers have the same
 	// steps.
@@ -67,8 +67,12 @@ func PodPrefix(workload string) string {
 // Steps is the number of steps of the query.
 func (q Query) Steps() int64 { return StepOf(q.End, q.Step) - StepOf(q.Start, q.Step) + 1 }
 
-// Split cuts the query into consecutive ones of at most limit steps each.
+// Split cuts the query into consecutive ones of at most limit steps each. A query of one moment stays as it is: its step
+// may still run.
 func (q Query) Split(limit int64) []Query {
+	if q.Start.Equal(q.End) {
+		return []Query{q}
+	}
 	var parts []Query
 	last := StepOf(q.End, q.Step)
 	for first := StepOf(q.Start, q.Step); first <= last; first += limit {

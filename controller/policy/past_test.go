@@ -47,6 +47,8 @@ func (*past) News(history.Key) uint64 { return news.Add(1) }
 
 func (*past) Unanswered(usage.SourceSettings, string) error { return nil }
 
+func (*past) Await(history.Key, bool) {}
+
 func (*past) Lost(usage.SourceSettings, string) int { return 0 }
 
 func (p *past) Implausible(history.Key, time.Time) [2]recommender.Implausible { return p.implausible }

@@ -2,6 +2,7 @@ package history
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"attune.io/attune/internal/workload"
@@ -89,6 +90,16 @@ func (s *collector) take(series usage.Series) {
 	s.raise(&to.memory, series.Memory)
 	s.raise(&to.implausible[recommender.CPU], series.CPUImplausible)
 	s.raise(&to.implausible[recommender.Memory], series.MemoryImplausible)
+}
+
+// any reports whether the answer has samples of a wanted container.
+func (s *collector) any() bool {
+	for _, of := range s.namespaces {
+		if slices.ContainsFunc(of.answers, func(a *answer) bool { return a != nil }) {
+			return true
+		}
+	}
+	return false
 }
 
 // find the workload of a pod.
