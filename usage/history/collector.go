@@ -2,7 +2,6 @@ package history
 
 import (
 	"math"
-	"slices"
 	"time"
 
 	"attune.io/attune/internal/workload"
@@ -18,7 +17,9 @@ type collector struct {
 	query       usage.Query
 	step        int64 // milliseconds
 	first, last int64
-	report      usage.Report
+	// newest is the last step with a sample of a wanted container; 0: none has one.
+	newest int64
+	report usage.Report
 	// latest caches the workload of the last series' pod. Sources yield the series of one pod consecutively, so most
 	// series need no lookup.
 	latest struct {
@@ -92,16 +93,6 @@ func (s *collector) take(series usage.Series) {
 	s.raise(&to.implausible[recommender.Memory], series.MemoryImplausible)
 }
 
-// any reports whether the answer has samples of a wanted container.
-func (s *collector) any() bool {
-	for _, of := range s.namespaces {
-		if slices.ContainsFunc(of.answers, func(a *answer) bool { return a != nil }) {
-			return true
-		}
-	}
-	return false
-}
-
 // find the workload of a pod.
 func (s *collector) find(namespace, pod string) {
 	latest := &s.latest
@@ -159,6 +150,7 @@ func (s *collector) raise(values *[]float64, samples []usage.Sample) {
 			s.report.Drop(usage.DropOf(sample.Value), 1)
 		case !(to[i] >= sample.Value):
 			to[i] = sample.Value
+			s.newest = max(s.newest, s.first+i)
 		}
 	}
 }

@@ -26,8 +26,9 @@ type pool struct {
 	slid int64
 	// seen is the latest time at which the pool was refreshed.
 	seen time.Time
-	// heard is when new steps last had samples; zero: never. lookedAt is when the running step was last read.
-	heard, lookedAt time.Time
+	// heard is the newest step with a sample; 0: none has one. lookedAt is when the running step was last read.
+	heard    int64
+	lookedAt time.Time
 }
 
 func newPool(settings usage.SourceSettings, budget *budget) *pool {
@@ -77,13 +78,13 @@ func (p *pool) plan(now time.Time, room int64) plan {
 const lookAgain = 30 * time.Second
 
 // awaited returns the query of the running step, at a time, about the workloads that a policy waits for: about all if the
-// source has had no samples for more than a step. It returns nil if nothing is awaited. A history gets a step only when it
+// source has had no samples for two steps. It returns nil if nothing is awaited. A history gets a step only when it
 // has ended, which may be two steps after an outage.
 func (p *pool) awaited(last int64, now time.Time) *usage.Query {
 	if now.Sub(p.lookedAt).Abs() < lookAgain {
 		return nil
 	}
-	all := !p.heard.IsZero() && now.Sub(p.heard) > p.settings.QueryStep+settleGrace
+	all := p.heard > 0 && last-p.heard >= 2
 	names, pods := sets.New[string](), sets.New[string]()
 	p.each(func(namespace string, of workload.KindName, track *track) {
 		if all || track.awaited {
@@ -135,9 +136,10 @@ func (p *pool) follow(now time.Time) {
 			*at = latest
 		}
 	}
-	for _, at := range []*time.Time{&p.retryAt, &p.redialAt, &p.increments.mending.whole, &p.began, &p.state.LastSuccess, &p.heard} {
+	for _, at := range []*time.Time{&p.retryAt, &p.redialAt, &p.increments.mending.whole, &p.began, &p.state.LastSuccess} {
 		sooner(at, 0)
 	}
+	p.heard = min(p.heard, usage.StepOf(now, p.settings.QueryStep))
 	sooner(&p.increments.mending.at, partialPause)
 	for _, n := range p.namespaces {
 		sooner(&n.rereadAt, partialPause)

@@ -250,9 +250,7 @@ func (r *refresh) read(ctx context.Context, source usage.Source, plan plan, quer
 		case err == nil:
 			report.Add(collector.report)
 			p.keep(collector, report, r.now, r.changed)
-			if group == nil && collector.any() {
-				p.heard = r.now
-			}
+			p.heard = max(p.heard, collector.newest)
 			p.cover(collector, query, group, slices.ContainsFunc(query.Namespaces, report.Lacks), r.now)
 		case ctx.Err() != nil:
 			// The caller's context has ended; the source did not fail.
