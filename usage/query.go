@@ -12,11 +12,13 @@ type Query struct {
 	Namespaces []string
 	// PodPrefixes narrow the answer to pods whose names start with one of them; empty: every pod.
 	PodPrefixes []string
-	// Start and End are the ends of the first and the last step, both included. If they are equal, they may be any time.
+	// Start and End are the ends of the first and the last step, both included.
 	Start, End time.Time
 	// Step is the length of a step. Steps end at multiples of it since the epoch, so that all answers have the same
 	// steps.
 	Step time.Duration
+	// Running: Start and End are the same time, within a step that has not ended.
+	Running bool
 	// RateWindow is the window of the rate of CPU counters.
 	RateWindow time.Duration
 	// Waited: CPU usage includes the time spent waiting for CPU if that is measured, usage × (1 + waiting rate), as in
@@ -67,10 +69,9 @@ func PodPrefix(workload string) string {
 // Steps is the number of steps of the query.
 func (q Query) Steps() int64 { return StepOf(q.End, q.Step) - StepOf(q.Start, q.Step) + 1 }
 
-// Split cuts the query into consecutive ones of at most limit steps each. A query of one moment stays as it is: its step
-// may still run.
+// Split cuts the query into consecutive ones of at most limit steps each.
 func (q Query) Split(limit int64) []Query {
-	if q.Start.Equal(q.End) {
+	if q.Running {
 		return []Query{q}
 	}
 	var parts []Query

@@ -39,6 +39,7 @@ func measuringFrom(t *testing.T, begin time.Time) *measuring {
 		return all
 	}
 	m := &measuring{t: t, fixture: newFixture(t, world, begin), at: begin}
+	m.namespaces = map[string][]string{m.node.Name: {"shop"}}
 	m.settings = usage.SourceSettings{HistoryWindow: 24 * time.Hour, QueryStep: 5 * time.Minute, RateWindow: 5 * time.Minute}
 	m.history = history.New(history.Options{Dial: func(usage.SourceSettings) (usage.Source, error) { return m.Source, nil }})
 	interest := history.Interest{Policy: "all", Namespace: "shop", Source: m.settings}

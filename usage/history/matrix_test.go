@@ -199,7 +199,7 @@ func TestAwaitedUsageThatDoesNotCome(t *testing.T) {
 	l.run(l.at.Add(10*time.Minute), nil)
 	var small int
 	for _, query := range l.source.take() {
-		if len(query.PodPrefixes) > 0 {
+		if query.Running {
 			assert.Equal(t, []string{"app0-"}, query.PodPrefixes)
 			small++
 		}
@@ -209,7 +209,7 @@ func TestAwaitedUsageThatDoesNotCome(t *testing.T) {
 	l.Await(key("app0"), false)
 	l.run(l.at.Add(10*time.Minute), nil)
 	for _, query := range l.source.take() {
-		assert.Empty(t, query.PodPrefixes)
+		assert.False(t, query.Running)
 	}
 }
 

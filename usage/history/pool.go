@@ -96,7 +96,7 @@ func (p *pool) awaited(last int64, now time.Time) *usage.Query {
 		return nil
 	}
 	query := p.query(sets.List(names), last, last)
-	query.Start, query.End = now, now
+	query.Start, query.End, query.Running = now, now, true
 	if !all {
 		query.PodPrefixes = sets.List(pods)
 	}
