@@ -314,6 +314,8 @@ func TestImpossibleSamplesStartNoRaise(t *testing.T) {
 			assert.Equal(t, c.raises, v.Near)
 		})
 	}
+	unlimited := climbing(func(of *climb.Container) { of.Has.Limit = 9223372036854771712 })
+	assert.Equal(t, climb.Verdict{}, climb.Look(unlimited, noon), "the limit of a cgroup without a limit")
 }
 
 func TestTheSentenceHasTheFigures(t *testing.T) {
