@@ -96,7 +96,8 @@ func (p *pool) awaited(last int64, now time.Time) *usage.Query {
 		return nil
 	}
 	query := p.query(sets.List(names), last, last)
-	query.Start, query.End, query.Running = now, now, true
+	at := now.Truncate(time.Second)
+	query.Start, query.End, query.Running = at, at, true
 	if !all {
 		query.PodPrefixes = sets.List(pods)
 	}
