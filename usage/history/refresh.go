@@ -23,8 +23,8 @@ const (
 )
 
 // Refresh queries each source once for new steps and once for a piece of the past, and stores the answers. If usage is
-// awaited (see Await), it also queries the step that has not ended yet. Sources that answered last time come first. It returns true if more of the past is left and its source answers. The caller then
-// calls it again soon.
+// awaited (see Await), it also queries the step that has not ended yet. Sources that answered last time come first. It
+// returns true if more of the past is left and its source answers. The caller then calls it again soon.
 //
 // A failure is stored in the State of its source. The source is queried again at the next refresh, and from the third
 // consecutive failure on after a backoff (retryAfter). Refresh blocks while another refresh runs, and for at most
