@@ -41,6 +41,7 @@ import (
 
 	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/usage/embedded"
 )
 
 // What the chart renders is checked with the helm binary that ATTUNE_HELM names:
@@ -155,7 +156,7 @@ func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 		{"kubelets verified and not, by a file", []string{"kubelet.tls.caFile=/ca.crt", "kubelet.tls.insecureSkipVerify=true"}, "exclude each other"},
 		{"kubelets verified and not", []string{"kubelet.tls.caConfigMap.name=ca", "kubelet.tls.insecureSkipVerify=true"}, "exclude each other"},
 		{"names of callers whom nobody verifies", []string{"webhook.clientCA.names={kube-apiserver}"}, "webhook.clientCA.names needs webhook.clientCA.configMap.name"},
-		{"a retention of samples on disk", []string{"usage.embedded.retention=192h"}, "usage.embedded.retention was removed, because the embedded usage source keeps samples in memory only: remove usage.embedded from your values"},
+		{"a retention of samples on disk", []string{"usage.embedded.retention=192h"}, "usage.embedded.retention was removed, because the embedded usage source keeps samples in memory only: remove it from your values"},
 		{"a size of samples on disk", []string{"usage.embedded.size=1Gi"}, "usage.embedded.size was removed"},
 		{"a volume for samples", []string{"usage.embedded.volume.persistentVolumeClaim.claimName=attune-usage"}, "usage.embedded.volume was removed"},
 		{"a source that is none", []string{address, "usage.source=graphite"}, "usage/source"},
@@ -666,7 +667,7 @@ func TestFlags(t *testing.T) {
 		}
 		return flags
 	}
-	many := []string{"usage.prometheus.headers.X-Scope-OrgID=shop", "usage.prometheus.queryParameters.dedup=x", "usage.prometheus.matchers.cluster=eu-1", "usage.limits.steps=60480", "usage.limits.rateWindow=6h",
+	many := []string{"usage.embedded.nodeSelector=pool", "usage.prometheus.headers.X-Scope-OrgID=shop", "usage.prometheus.queryParameters.dedup=x", "usage.prometheus.matchers.cluster=eu-1", "usage.limits.steps=60480", "usage.limits.rateWindow=6h",
 		"usage.prometheus.bearerTokenSecret.name=token", "usage.prometheus.tls.caConfigMap.name=ca", "usage.prometheus.tls.insecureSkipVerify=true",
 		"usage.policySources.namespaces={team-a,team-b}", "node.eviction.enabled=true", "node.interval=1m", "node.loadTaint.enabled=true", "kubelet.tls.insecureSkipVerify=true", "bridge.vpa=true"}
 	controller, webhook := known("(o *loopOptions) register", "(o *usageOptions) register"), known("(o *webhookOptions) register")
@@ -683,6 +684,8 @@ func TestFlags(t *testing.T) {
 	verifying := deployment(t, render(t, address, "kubelet.tls.caConfigMap.name=kubelets"), "attune").Spec.Template.Spec
 	args := slices.Concat(deployment(t, r, "attune-webhook").Spec.Template.Spec.Containers[0].Args, deployment(t, r, "attune").Spec.Template.Spec.Containers[0].Args, verifying.Containers[0].Args)
 	assert.Contains(t, args, "--scraper-service-account=attune-scraper")
+	assert.Contains(t, args, "--embedded-node-selector=pool")
+	assert.Contains(t, args, "--embedded-node-selector="+embedded.Scrapeable, "the flag and the value have the same default")
 	assert.Contains(t, args, "--eviction")
 	assert.Contains(t, args, "--webhook-client-ca-file=/etc/attune/client-ca/ca.crt")
 	assert.Contains(t, args, "--webhook-client-name=kube-apiserver")

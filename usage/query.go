@@ -17,6 +17,8 @@ type Query struct {
 	// Step is the length of a step. Steps end at multiples of it since the epoch, so that all answers have the same
 	// steps.
 	Step time.Duration
+	// Running: Start and End are the same time, within a step that has not ended.
+	Running bool
 	// RateWindow is the window of the rate of CPU counters.
 	RateWindow time.Duration
 	// Waited: CPU usage includes the time spent waiting for CPU if that is measured, usage × (1 + waiting rate), as in
@@ -82,6 +84,9 @@ func (q Query) Steps() int64 { return StepOf(q.End, q.Step) - StepOf(q.Start, q.
 
 // Split cuts the query into consecutive ones of at most limit steps each.
 func (q Query) Split(limit int64) []Query {
+	if q.Running {
+		return []Query{q}
+	}
 	var parts []Query
 	last := StepOf(q.End, q.Step)
 	for first := StepOf(q.Start, q.Step); first <= last; first += limit {

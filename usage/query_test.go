@@ -56,6 +56,12 @@ func TestSplit(t *testing.T) {
 	assert.Empty(t, usage.Query{Start: time.Unix(900, 0), End: time.Unix(600, 0), Step: 5 * time.Minute}.Split(4))
 }
 
+// A query of the running step ends now, not with its step.
+func TestSplitKeepsTheRunningStep(t *testing.T) {
+	query := usage.Query{Start: time.Unix(601, 0), End: time.Unix(601, 0), Step: 5 * time.Minute, Running: true}
+	assert.Equal(t, []usage.Query{query}, query.Split(4))
+}
+
 func TestSplitAlignsToTheEpoch(t *testing.T) {
 	query := usage.Query{Start: time.Unix(601, 0), End: time.Unix(1799, 0), Step: 5 * time.Minute}
 	part := query.Split(100)[0]

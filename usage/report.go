@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 )
 
 // Drop is why a sample was not used.
@@ -90,6 +91,33 @@ type Report struct {
 	Warnings []string
 	// Partial: the server reports that it did not have all data.
 	Partial bool
+	// Missing says why the data of some namespaces is partial, by namespace; nil: it is not, unless Partial.
+	Missing map[string]string
+}
+
+// Lack records why the data of a namespace is partial.
+func (r *Report) Lack(namespace, why string) {
+	if r.Missing == nil {
+		r.Missing = map[string]string{}
+	}
+	switch before := r.Missing[namespace]; {
+	case before == "":
+		r.Missing[namespace] = why
+	case !strings.Contains(before, why):
+		r.Missing[namespace] = before + "; " + why
+	}
+}
+
+// Lacks reports whether the data of a namespace is partial.
+func (r Report) Lacks(namespace string) bool { return r.Partial || r.Missing[namespace] != "" }
+
+// About returns the report of one namespace: what it lacks is the last warning.
+func (r Report) About(namespace string) Report {
+	if why := r.Missing[namespace]; why != "" {
+		r.Warnings = append(slices.Clone(r.Warnings), why)
+	}
+	r.Partial, r.Missing = r.Lacks(namespace), nil
+	return r
 }
 
 // Drop counts n dropped samples.
@@ -120,6 +148,9 @@ func (r *Report) Add(other Report) {
 	}
 	for _, warning := range other.Warnings {
 		r.Warn(warning)
+	}
+	for namespace, why := range other.Missing {
+		r.Lack(namespace, why)
 	}
 }
 

@@ -71,6 +71,22 @@ func TestReport(t *testing.T) {
 	assert.Equal(t, []usage.Drop{usage.DropInfinite, usage.DropNegative}, report.DropReasons())
 }
 
+// What a namespace lacks concerns no other one.
+func TestReportsAboutANamespace(t *testing.T) {
+	var report usage.Report
+	report.Warn("slow")
+	report.Lack("shop", "1 node fails")
+	report.Lack("shop", "1 node fails")
+	report.Add(usage.Report{Missing: map[string]string{"shop": "1 node is excluded", "bank": "1 node is excluded"}})
+	assert.True(t, report.Lacks("shop"))
+	assert.False(t, report.Lacks("other"))
+	assert.Equal(t, usage.Report{Partial: true, Warnings: []string{"slow", "1 node fails; 1 node is excluded"}}, report.About("shop"))
+	assert.Equal(t, usage.Report{Partial: true, Warnings: []string{"slow", "1 node is excluded"}}, report.About("bank"))
+	assert.Equal(t, usage.Report{Warnings: []string{"slow"}}, report.About("other"))
+	report.Partial = true
+	assert.True(t, report.Lacks("other"))
+}
+
 func TestWarningsAreBounded(t *testing.T) {
 	var report usage.Report
 	for i := range 1000 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/labels"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"attune.io/attune/certs"
@@ -122,6 +123,8 @@ type usageOptions struct {
 	interval time.Duration
 	// kubelets configures how the embedded source verifies the kubelets' certificates.
 	kubelets embedded.KubeletTLS
+	// nodeSelector is the label selector of the nodes whose kubelets are scraped.
+	nodeSelector string
 	// scraper is the ServiceAccount whose tokens are sent to kubelets. If empty, the operator sends its own
 	// credentials.
 	scraper string
@@ -214,6 +217,7 @@ func (o *usageOptions) register(f *pflag.FlagSet) {
 	f.DurationVar(&o.interval, "usage-interval", time.Minute, "interval between two queries of the usage source, and between two scrapes of a kubelet: 1s to 10m")
 	f.StringVar(&o.kubelets.CAFile, "kubelet-ca-file", "", "file with the CA certificates that verify kubelets; empty: the CA of the API server")
 	f.BoolVar(&o.kubelets.InsecureSkipVerify, "kubelet-insecure-skip-verify", false, "accept any certificate of a kubelet")
+	f.StringVar(&o.nodeSelector, "embedded-node-selector", embedded.Scrapeable, "label selector of the nodes whose kubelets are scraped")
 	f.StringVar(&o.scraper, "scraper-service-account", "", "ServiceAccount in --namespace whose short-lived tokens authenticate scrapes of kubelets; empty: the operator's own credentials")
 	f.StringVar(&o.prometheus.Address, "prometheus-address", "", "base URL of a server with the Prometheus HTTP API, such as http://prometheus.monitoring:9090; the embedded source queries it once, for past usage")
 	f.StringToStringVar(&o.prometheus.Headers, "prometheus-header", nil, "header sent with every query, as name=value")
@@ -309,6 +313,9 @@ func (o *usageOptions) validate() error {
 		return fmt.Errorf("--usage-interval %s is too short: use at least 1s, such as 1m", o.interval)
 	case o.interval > longestInterval:
 		return fmt.Errorf("--usage-interval %s is too long: use at most %s, such as 1m", o.interval, longestInterval)
+	}
+	if _, err := labels.Parse(o.nodeSelector); err != nil {
+		return fmt.Errorf("--embedded-node-selector %q is not a label selector, such as %s: %w", o.nodeSelector, embedded.Scrapeable, err)
 	}
 	return nil
 }

@@ -29,6 +29,8 @@ func TestFlagsThatCannotWorkAreRefused(t *testing.T) {
 		{[]string{"--usage-interval=10ms"}, "too short"},
 		{[]string{"--usage-interval=10m"}, ""},
 		{[]string{"--usage-interval=1h"}, "too long: use at most 10m0s"},
+		{[]string{"--embedded-node-selector=pool in (a, b),!virtual"}, ""},
+		{[]string{"--embedded-node-selector=pool in a"}, `--embedded-node-selector "pool in a" is not a label selector, such as type!=virtual-kubelet,`},
 		{[]string{"--kubelet-ca-file=/ca.crt", "--kubelet-insecure-skip-verify"}, "exclude each other"},
 		{[]string{"--decisions-bind-address="}, ""},
 		{[]string{"--decisions-bind-address=[::1]:9000"}, ""},

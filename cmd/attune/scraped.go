@@ -5,17 +5,20 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
+	"attune.io/attune/resize"
 	"attune.io/attune/usage/embedded"
 )
 
-// scrapedPods implements embedded.Cluster from the caches: the nodes, the node of each pod, and the pods for which the
+// scrapedPods answers the scraper's questions about pods from the caches: the node of each pod, and the pods for which the
 // scraper needs more than usage. It never reads from the API server and changes no objects. It is safe for concurrent
 // use, as its cache is.
 type scrapedPods struct {
@@ -26,22 +29,37 @@ type scrapedPods struct {
 	cached func(namespace string) bool
 }
 
-// Nodes implements embedded.Cluster. unusable has an error for each node without a usable address. err is the
-// cache's.
-func (r scrapedPods) Nodes(ctx context.Context) (nodes []embedded.Node, unusable []error, err error) {
+// scrapedNodes implements embedded.Cluster for the nodes that a selector matches.
+type scrapedNodes struct {
+	scrapedPods
+	selector labels.Selector
+}
+
+// Nodes implements embedded.Cluster. Its error is the cache's.
+func (r scrapedNodes) Nodes(ctx context.Context) (nodes []embedded.Node, err error) {
 	list := &corev1.NodeList{}
 	if err := r.cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, nil, fmt.Errorf("listing nodes: %w", err)
+		return nil, fmt.Errorf("listing nodes: %w", err)
 	}
 	for i := range list.Items {
-		node, err := embedded.NodeOf(&list.Items[i])
-		if err != nil {
-			unusable = append(unusable, err)
-			continue
-		}
-		nodes = append(nodes, node)
+		nodes = append(nodes, embedded.NodeOf(&list.Items[i], r.selector))
 	}
-	return nodes, unusable, nil
+	return nodes, nil
+}
+
+// NamespacesOn implements embedded.Cluster. A finished pod needs no usage.
+func (r scrapedPods) NamespacesOn(ctx context.Context, node string) ([]string, error) {
+	list := &corev1.PodList{}
+	if err := r.cache.List(ctx, list, client.MatchingFields{workload.PodsByNode: node}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the pods of node %s: %w", node, err)
+	}
+	namespaces := sets.New[string]()
+	for i := range list.Items {
+		if !resize.Finished(&list.Items[i]) {
+			namespaces.Insert(list.Items[i].Namespace)
+		}
+	}
+	return sets.List(namespaces), nil
 }
 
 // Watched implements embedded.Cluster. It returns the pods with an in-flight resize.

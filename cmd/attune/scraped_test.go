@@ -7,13 +7,16 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/usage/embedded"
 )
 
@@ -36,6 +39,40 @@ func TestPodsOfOtherNamespaces(t *testing.T) {
 		assert.NoError(t, err)
 		assert.Equal(t, want, node, namespace)
 		assert.Equal(t, want != "", reader.There(namespace, "web"), namespace)
+	}
+}
+
+// Excluded nodes are named, and so are the namespaces whose usage lacks the pods of a node.
+func TestNodesThatAreNotScraped(t *testing.T) {
+	node := func(name string, labelled map[string]string) client.Object {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labelled}}
+		n.Status.DaemonEndpoints.KubeletEndpoint.Port = 10250
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.7"}}
+		return n
+	}
+	pod := func(namespace, name, node string, phase corev1.PodPhase) client.Object {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: corev1.PodSpec{NodeName: node}, Status: corev1.PodStatus{Phase: phase}}
+	}
+	cached := fake.NewClientBuilder().WithObjects(
+		node("good", nil), node("fargate", map[string]string{"eks.amazonaws.com/compute-type": "fargate"}),
+		pod("shop", "web-1", "fargate", corev1.PodRunning), pod("shop", "web-2", "fargate", corev1.PodRunning), pod("bank", "db-0", "fargate", corev1.PodPending),
+		pod("ci", "job-1", "fargate", corev1.PodSucceeded), pod("ci", "job-2", "good", corev1.PodRunning),
+	).WithIndex(&corev1.Pod{}, workload.PodsByNode, func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).Build()
+	selector, err := labels.Parse(embedded.Scrapeable)
+	require.NoError(t, err)
+	reader := scrapedNodes{scrapedPods{cached, func(string) bool { return true }}, selector}
+	nodes, err := reader.Nodes(t.Context())
+	require.NoError(t, err)
+	excluded := map[string]bool{}
+	for _, n := range nodes {
+		excluded[n.Name] = n.Excluded
+		assert.NoError(t, n.Unusable)
+	}
+	assert.Equal(t, map[string]bool{"good": false, "fargate": true}, excluded)
+	for node, want := range map[string][]string{"fargate": {"bank", "shop"}, "good": {"ci"}, "none": {}} {
+		namespaces, err := reader.NamespacesOn(t.Context(), node)
+		require.NoError(t, err)
+		assert.Equal(t, want, namespaces, node)
 	}
 }
 

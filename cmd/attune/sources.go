@@ -22,6 +22,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/utils/clock"
@@ -116,8 +117,12 @@ func newKubeletSource(mgr ctrl.Manager, c Config, m meters, s *sources, told tel
 	if err != nil {
 		return nil, err
 	}
+	nodes, err := labels.Parse(c.usage.nodeSelector)
+	if err != nil {
+		return nil, err
+	}
 	own := embedded.New(embedded.Options{
-		Cluster: told.pods, Transport: transport, Interval: c.usage.interval, Clock: clock.RealClock{},
+		Cluster: scrapedNodes{told.pods, nodes}, Transport: transport, Interval: c.usage.interval, Clock: clock.RealClock{},
 		Climb: &embedded.Climb{
 			Limits: told.pods.Limits, Near: workload.Near, Tell: func(pod embedded.Pod) { told.wakeWorkload(context.Background(), pod) },
 		},

@@ -73,6 +73,8 @@ type History interface {
 	Implausible(key history.Key, now time.Time) [2]recommender.Implausible
 	// News returns a number that changes whenever the usage of the workload's containers does.
 	News(history.Key) uint64
+	// Await says whether new usage of the workload is awaited, because its history is out of date and its pods run.
+	Await(key history.Key, awaited bool)
 	// Read reports whether the whole history of a container's workload has been read.
 	Read(history.Key) bool
 	// Steps returns the values behind a container's profile, oldest first; nil: there are no values.
@@ -223,6 +225,7 @@ func (c *Controller) look(ctx context.Context, p *v1alpha1.AttunePolicy, setting
 // is.
 func (c *Controller) report(p *v1alpha1.AttunePolicy, settings policy.Settings, matched matched, out outcome, unread error, now time.Time) report {
 	source, _ := c.History.State(settings.Source)
+	source.Last = source.Last.About(p.Namespace)
 	if unread != nil {
 		source.Err = unread
 	}

@@ -17,6 +17,8 @@ type past struct {
 
 	profiles [16]recommender.Profile
 	steps    [16][]recommender.StepUsage
+	// awaited is the argument of the last call of Await.
+	awaited atomic.Bool
 }
 
 func newPast() *past {
@@ -46,6 +48,8 @@ var news atomic.Uint64
 func (*past) News(history.Key) uint64 { return news.Add(1) }
 
 func (*past) Unanswered(usage.SourceSettings, string) error { return nil }
+
+func (p *past) Await(_ history.Key, awaited bool) { p.awaited.Store(awaited) }
 
 func (*past) Lost(usage.SourceSettings, string) int { return 0 }
 

@@ -117,7 +117,9 @@ func (r reader) silent(ctx context.Context, pass pass, w workload.Workload, last
 		return false
 	}
 	pods, err := lookup.Pods(ctx, r.client, w.Identity)
-	return err != nil || targets.Ran(pods, last, pass.now) > most
+	silent := err != nil || targets.Ran(pods, last, pass.now) > most
+	r.history.Await(pass.key(w, ""), silent && !last.IsZero())
+	return silent
 }
 
 // holds returns the resources of a workload that autoscalers control; errUnlisted: they are not known.

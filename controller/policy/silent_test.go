@@ -108,6 +108,7 @@ func TestShortLivedPodsRanAllTheSame(t *testing.T) {
 				want = "StaleData"
 			}
 			assert.Equal(t, []string{"cpu " + want, "memory " + want}, reasons(f.memory.recommendations("shop")[0].Spec.Containers[0]))
+			assert.Equal(t, tc.silent, f.History.(ended).awaited.Load(), "usage is awaited where pods run without it")
 		})
 	}
 }

@@ -10,6 +10,8 @@ package climb
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"attune.io/attune/recommender"
@@ -127,6 +129,7 @@ type growth struct {
 
 // measure computes the growth of a container; false: there are too few samples, or they are too old.
 func measure(c Container, now time.Time) (growth, bool) {
+	c.Samples = plausible(c.Samples, c.Has.Limit+c.Has.Limit/2)
 	n := len(c.Samples)
 	if c.Has.Limit == 0 || n < 2 {
 		return growth{}, false
@@ -147,6 +150,16 @@ func measure(c Container, now time.Time) (growth, bool) {
 	g.rise, g.samples, g.young = last.Bytes-c.Samples[first].Bytes, n-first, first == 0
 	g.speed = speedOf(c.Samples[first:])
 	return g, true
+}
+
+// plausible returns the samples that a running container can have. It uses more than 0 bytes, and no more than most: the
+// kernel kills it at its limit, which a resize in progress may just be changing.
+func plausible(samples []Sample, most recommender.Amount) []Sample {
+	impossible := func(s Sample) bool { return s.Bytes <= 0 || s.Bytes > most }
+	if !slices.ContainsFunc(samples, impossible) {
+		return samples
+	}
+	return slices.DeleteFunc(slices.Clone(samples), impossible)
 }
 
 // Noise returns the minimum difference that counts as a fall or as a new record, in the unit of its arguments: 1 % of
@@ -309,6 +322,7 @@ const calmFor = 2 * time.Minute
 // GivesBack reports whether a raise is reverted: for calmFor all samples were at most 80 % of the old limit (before, in
 // bytes), and usage does not climb.
 func GivesBack(samples []Sample, before recommender.Amount, now time.Time) bool {
+	samples = plausible(samples, math.MaxInt64)
 	n := len(samples)
 	if n < 2 || before == 0 || now.Sub(samples[n-1].At) > tooOld {
 		return false

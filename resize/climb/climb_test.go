@@ -292,6 +292,32 @@ func TestLook(t *testing.T) {
 	}
 }
 
+// A sample that no container can have starts no raise, and hides no climb.
+func TestImpossibleSamplesStartNoRaise(t *testing.T) {
+	steady := []recommender.Amount{300, 300, 300, 300, 300, 300}
+	for name, c := range map[string]struct {
+		samples []recommender.Amount
+		raises  bool
+	}{
+		"one far above its limit":                    {samples: append(steady, 10<<20)},
+		"one at twice its limit":                     {samples: append(steady, 900)},
+		"some in a row":                              {samples: append(steady, 900, 1800, 3600)},
+		"one of 0, and then a bit more":              {samples: append(steady, 0, 303)},
+		"the largest integer, which overflows":       {samples: append(steady, math.MinInt64/mi)},
+		"a climb with one of 0":                      {samples: []recommender.Amount{300, 320, 340, 0, 380, 400, 420}, raises: true},
+		"a climb with one above its limit":           {samples: []recommender.Amount{300, 320, 340, 900, 380, 400, 420}, raises: true},
+		"a climb beyond a limit that is just raised": {samples: []recommender.Amount{300, 320, 340, 360, 400, 440, 480}, raises: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := climb.Look(climbing(func(of *climb.Container) { of.Samples = at(c.samples...) }), noon)
+			assert.Equal(t, c.raises, v.Raises(), v.Why)
+			assert.Equal(t, c.raises, v.Near)
+		})
+	}
+	unlimited := climbing(func(of *climb.Container) { of.Has.Limit = 9223372036854771712 })
+	assert.Equal(t, climb.Verdict{}, climb.Look(unlimited, noon), "the limit of a cgroup without a limit")
+}
+
 func TestTheSentenceHasTheFigures(t *testing.T) {
 	c := climbing(func(c *climb.Container) { c.Samples = at(381, 396, 412) })
 	assert.Equal(t, "memory usage 412Mi of 450Mi grows by 3.1Mi/s and would reach the limit in 12 s", climb.Look(c, noon).Why)
@@ -316,6 +342,7 @@ func TestSpikeIsRestored(t *testing.T) {
 		"for one minute":                  {samples: flat(200, 13), before: 450},
 		"it needs most of the old limit":  {samples: flat(370, 40), before: 450},
 		"a moment ago it needed more":     {samples: append(flat(200, 40)[:39], climb.Sample{At: noon, Bytes: 440 * mi}), before: 450},
+		"it was not measured":             {samples: flat(0, 40), before: 450},
 		"it climbs":                       {samples: at(200, 202, 204, 206, 208, 210, 212, 214, 216, 218, 220, 222, 224, 226, 228, 230, 232, 234, 236, 238, 240, 242, 244, 246, 248, 250), before: 450},
 		"nothing is known":                {before: 450},
 		"it had no limit":                 {samples: flat(200, 40)},

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
 	"attune.io/attune/test/cluster"
 	"attune.io/attune/test/deploy"
 )
@@ -250,8 +251,21 @@ func throttledAndReverted(t *testing.T, d *appsv1.Deployment, _ *v1alpha1.Attune
 	use(ctx, t, &pod, "cpu=5")
 }
 
-func unanswered(t *testing.T, _ *appsv1.Deployment, policy *v1alpha1.AttunePolicy) {
+// unanswered: policies with pods on the node say that it does not answer, others do not. The usage of these pods gets out of
+// date, and is fresh three minutes after the node answers again.
+func unanswered(t *testing.T, _ *appsv1.Deployment, elsewhere *v1alpha1.AttunePolicy) {
 	ctx := t.Context()
+	namespace(ctx, t, "unscraped", true)
+	d := newDeployment("unscraped", "steady", 1, app("app", size{cpu: "100m", memory: "64Mi"}))
+	onNode(&d.Spec.Template.Spec, 2)
+	createFor(t, d)
+	ready(ctx, t, d)
+	there := policyFor(ctx, t, d, v1alpha1.UpdateRecommend, func(s *v1alpha1.AttunePolicySpec) {
+		s.MetricsSource = &v1alpha1.MetricsSource{
+			HistoryWindow: duration(time.Hour), QueryStep: duration(30 * time.Second), RateWindow: duration(time.Minute), MinimumDataPoints: ptr.To(int32(3)),
+		}
+	})
+	targetOfBoth(t, d)
 	node := nodeName(2)
 	rule := []string{"INPUT", "-p", "tcp", "--dport", "10250", "-j", "REJECT", "--reject-with", "tcp-reset"}
 	change := func(ctx context.Context, what string) error {
@@ -265,7 +279,7 @@ func unanswered(t *testing.T, _ *appsv1.Deployment, policy *v1alpha1.AttunePolic
 		}
 		return nil
 	}
-	says := func() (string, error) {
+	says := func(policy *v1alpha1.AttunePolicy) (string, error) {
 		err := env.client.Get(ctx, client.ObjectKeyFromObject(policy), policy)
 		ready := meta.FindStatusCondition(policy.Status.Conditions, v1alpha1.ConditionReady)
 		if err != nil || ready == nil {
@@ -276,15 +290,48 @@ func unanswered(t *testing.T, _ *appsv1.Deployment, policy *v1alpha1.AttunePolic
 	require.NoError(t, change(ctx, "-I"))
 	t.Cleanup(func() { _ = change(context.WithoutCancel(ctx), "-D") })
 	eventually(t, "the policy says that there is one, and the log which", func() error {
-		message, err := says()
+		message, err := says(there)
 		if err == nil && !strings.Contains(message, "1 of 2 nodes cannot be scraped") {
 			err = fmt.Errorf("it says %q", message)
 		}
 		return errors.Join(err, logged(ctx, "Some nodes cannot be scraped", node+": /metrics/"))
 	})
+	message, err := says(elsewhere)
+	require.NoError(t, err)
+	assert.NotContains(t, message, "cannot be scraped")
+	stale := func() ([]string, error) {
+		rec, err := recommendation(ctx, d)
+		if err != nil {
+			return nil, err
+		}
+		var resources []string
+		for _, container := range rec.Spec.Containers {
+			for _, hold := range container.Holds {
+				if hold.Reason == string(recommender.StaleData) {
+					resources = append(resources, hold.Resource)
+				}
+			}
+		}
+		return resources, nil
+	}
+	// Two steps and ten minutes without a sample.
+	within(t, 15*time.Minute, "its usage is out of date", func() error {
+		resources, err := stale()
+		if err == nil && len(resources) != 2 {
+			err = fmt.Errorf("out of date are %v", resources)
+		}
+		return err
+	})
 	require.NoError(t, change(ctx, "-D"))
+	within(t, 3*time.Minute, "its usage is fresh", func() error {
+		resources, err := stale()
+		if err == nil && len(resources) > 0 {
+			err = fmt.Errorf("out of date are %v", resources)
+		}
+		return err
+	})
 	eventually(t, "the policy says so no more", func() error {
-		message, err := says()
+		message, err := says(there)
 		if err == nil && strings.Contains(message, "cannot be scraped") {
 			err = fmt.Errorf("it says %q", message)
 		}

@@ -301,6 +301,8 @@ func (steady) News(history.Key) uint64 { return news.Add(1) }
 
 func (steady) Unanswered(usage.SourceSettings, string) error { return nil }
 
+func (steady) Await(history.Key, bool) {}
+
 func (steady) Lost(usage.SourceSettings, string) int { return 0 }
 
 func (steady) Forgets(usage.SourceSettings) bool { return false }

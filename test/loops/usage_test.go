@@ -53,6 +53,8 @@ func (*usages) Steps(history.Key) []recommender.StepUsage { return nil }
 
 func (*usages) Unanswered(usage.SourceSettings, string) error { return nil }
 
+func (*usages) Await(history.Key, bool) {}
+
 func (*usages) Lost(usage.SourceSettings, string) int { return 0 }
 
 func (*usages) Forgets(usage.SourceSettings) bool { return false }

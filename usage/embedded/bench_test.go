@@ -101,7 +101,7 @@ func BenchmarkCarried(b *testing.B) {
 		address := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, byte(i / 250), byte(i % 250)}), 10250)
 		all = append(all, Node{Name: address.String(), Address: address})
 	}
-	f.scraper.targets.follow(all, nil, f.clock.Now())
+	f.scraper.targets.follow(all, f.clock.Now())
 	at := noon
 	scrapeAll := func() {
 		at = at.Add(time.Minute)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 
@@ -161,19 +162,35 @@ type Node struct {
 	Address netip.AddrPort
 	// Cores and Bytes are the node's capacity of CPU and memory; 0: not reported.
 	Cores, Bytes float64
+	// Excluded: the node is not scraped, and that is no failure.
+	Excluded bool
+	// Unusable is why the node cannot be scraped; nil: it can.
+	Unusable error
 }
 
-// NodeOf returns the address of a node's kubelet. The error says why the node is not scraped: it announces no port, or
-// no internal IP, or an IP that could point at another service (loopback, link-local, multicast).
-func NodeOf(node *corev1.Node) (Node, error) {
+// Scrapeable is the default selector of the nodes that are scraped: nodes of virtual kubelets and of Fargate have no
+// kubelet that answers.
+const Scrapeable = "type!=virtual-kubelet,eks.amazonaws.com/compute-type!=fargate"
+
+// NodeOf returns a node with the address of its kubelet. The node is excluded if the selector does not match its labels,
+// and unusable if it announces no port, or no internal IP, or an IP that could point at another service (loopback,
+// link-local, multicast).
+func NodeOf(node *corev1.Node, selector labels.Selector) Node {
 	out := Node{
-		Name:  node.Name,
-		Cores: node.Status.Capacity.Cpu().AsApproximateFloat64(),
-		Bytes: node.Status.Capacity.Memory().AsApproximateFloat64(),
+		Name:     node.Name,
+		Cores:    node.Status.Capacity.Cpu().AsApproximateFloat64(),
+		Bytes:    node.Status.Capacity.Memory().AsApproximateFloat64(),
+		Excluded: !selector.Matches(labels.Set(node.Labels)),
 	}
+	out.Address, out.Unusable = addressOf(node)
+	return out
+}
+
+// addressOf returns the address of a node's kubelet. The error says why it has none.
+func addressOf(node *corev1.Node) (netip.AddrPort, error) {
 	port := node.Status.DaemonEndpoints.KubeletEndpoint.Port
 	if port <= 0 || port > 65535 {
-		return out, fmt.Errorf("node %s reports no kubelet port", node.Name)
+		return netip.AddrPort{}, fmt.Errorf("node %s reports no kubelet port", node.Name)
 	}
 	for _, of := range node.Status.Addresses {
 		if of.Type != corev1.NodeInternalIP {
@@ -181,10 +198,9 @@ func NodeOf(node *corev1.Node) (Node, error) {
 		}
 		ip, err := netip.ParseAddr(of.Address)
 		if err != nil || !usage.AllowedAddress(ip, true) {
-			return out, fmt.Errorf("node %s has the internal address %q, which is not allowed: it must be an IP that is not loopback, link-local or multicast", node.Name, of.Address)
+			return netip.AddrPort{}, fmt.Errorf("node %s has the internal address %q, which is not allowed: it must be an IP that is not loopback, link-local or multicast", node.Name, of.Address)
 		}
-		out.Address = netip.AddrPortFrom(ip, uint16(port))
-		return out, nil
+		return netip.AddrPortFrom(ip, uint16(port)), nil
 	}
-	return out, fmt.Errorf("node %s has no internal IP", node.Name)
+	return netip.AddrPort{}, fmt.Errorf("node %s has no internal IP", node.Name)
 }

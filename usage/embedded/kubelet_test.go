@@ -126,6 +126,8 @@ type fixture struct {
 	node    Node
 	// registry has the metrics.
 	registry *prometheus.Registry
+	// namespaces are those with pods on a node.
+	namespaces map[string][]string
 }
 
 // dropped is the counter of samples dropped for a reason.
@@ -143,7 +145,10 @@ func (f *fixture) dropped(t *testing.T, why usage.Drop) float64 {
 	return 0
 }
 
-func (f *fixture) Nodes(context.Context) ([]Node, []error, error)  { return []Node{f.node}, nil, nil }
+func (f *fixture) Nodes(context.Context) ([]Node, error) { return []Node{f.node}, nil }
+func (f *fixture) NamespacesOn(_ context.Context, node string) ([]string, error) {
+	return f.namespaces[node], nil
+}
 func (f *fixture) Watched(context.Context) (map[Pod]string, error) { return nil, nil }
 func (f *fixture) Followed(context.Context) (map[Pod]string, error) {
 	return nil, nil
@@ -163,7 +168,7 @@ func newFixture(t testing.TB, world World, start time.Time) *fixture {
 	})
 	f.scraper.kubelets.scheme = "http"
 	f.recent.begin(start)
-	f.scraper.targets.follow([]Node{f.node}, nil, f.clock.Now())
+	f.scraper.targets.follow([]Node{f.node}, f.clock.Now())
 	close(f.started)
 	return f
 }
@@ -344,19 +349,23 @@ func newMetrics(registry *prometheus.Registry) *Metrics {
 	return NewMetrics(registry, promsource.NewMeter(registry))
 }
 
-// The log names the nodes that do not answer, and why: when that begins, changes and ends. Owners of policies read only
-// their number.
+// The log names the nodes that do not answer, and why: when that begins, changes and ends. Owners of policies with pods
+// there read only their number.
 func TestNodesThatDoNotAnswerAreNamedInTheLogAlone(t *testing.T) {
 	f := newFixture(t, nothing, time.Now())
-	f.scraper.targets.follow([]Node{f.node}, []error{errors.New("node secret-node has the internal address 127.0.0.1")}, f.clock.Now())
+	broken := Node{Name: "secret-node", Unusable: errors.New("node secret-node has the internal address 127.0.0.1")}
+	f.namespaces = map[string][]string{"secret-node": {"shop"}}
+	f.scraper.targets.follow([]Node{f.node, broken}, f.clock.Now())
 	var report usage.Report
-	f.monitor.warn(&report)
-	assert.Equal(t, []string{"1 of 2 nodes cannot be scraped; the operator's log has their names and the causes"}, report.Warnings)
-	assert.True(t, report.Partial)
+	f.monitor.warn(t.Context(), &report)
+	assert.Equal(t, []string{"1 of 2 nodes cannot be scraped; the operator's log has their names and the causes"}, report.About("shop").Warnings)
+	assert.True(t, report.Lacks("shop"))
+	assert.False(t, report.Lacks("other"), "no pod of it is there")
+	assert.Empty(t, report.About("other").Warnings)
 	f.monitor.logFailing()
 	f.monitor.logFailing()
 	assert.Equal(t, 1, strings.Count(f.log.String(), "secret-node has the internal address"), "it is said once: %s", f.log)
-	f.scraper.targets.follow([]Node{f.node}, nil, f.clock.Now())
+	f.scraper.targets.follow([]Node{f.node}, f.clock.Now())
 	f.monitor.logFailing()
 	f.monitor.logFailing()
 	assert.Equal(t, 1, strings.Count(f.log.String(), "All nodes can be scraped again"), "%s", f.log)

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/clock"
 
 	"attune.io/attune/usage"
@@ -26,7 +27,6 @@ import (
 type cluster struct {
 	mutex   sync.Mutex
 	nodes   []Node
-	broken  []error
 	watched map[Pod]string
 	pods    map[Pod]string
 	err     error
@@ -38,10 +38,20 @@ func (c *cluster) set(change func(*cluster)) {
 	change(c)
 }
 
-func (c *cluster) Nodes(context.Context) ([]Node, []error, error) {
+func (c *cluster) Nodes(context.Context) ([]Node, error) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	return slices.Clone(c.nodes), c.broken, c.err
+	return slices.Clone(c.nodes), c.err
+}
+
+// NamespacesOn: every node but the first has pods of shop.
+func (c *cluster) NamespacesOn(_ context.Context, node string) ([]string, error) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if node == c.nodes[0].Name {
+		return nil, c.err
+	}
+	return []string{"shop"}, c.err
 }
 
 func (c *cluster) Followed(context.Context) (map[Pod]string, error) {
@@ -115,11 +125,10 @@ func TestLoop(t *testing.T) {
 		now := time.Now().Truncate(time.Second)
 		report, err = source.Read(ctx, usage.Query{Namespaces: []string{"shop"}, Start: now, End: now, Step: time.Second, RateWindow: time.Second}, func(usage.Series) {})
 		require.NoError(t, err)
-		return report.Partial
+		return report.Lacks("shop")
 	}
 	soon("the answer is partial", read)
-	require.Len(t, report.Warnings, 1)
-	assert.Equal(t, "1 of 2 nodes cannot be scraped; the operator's log has their names and the causes", report.Warnings[0])
+	assert.Equal(t, []string{"1 of 2 nodes cannot be scraped; the operator's log has their names and the causes"}, report.About("shop").Warnings)
 
 	c.set(func(c *cluster) { c.watched = map[Pod]string{{"shop", "web-7d4f8c9b6-aaaaa"}: "good"} })
 	soon("the watched pod's node is asked for more", func() bool { return asked(good, "/metrics/cadvisor") > 1 })
@@ -134,7 +143,7 @@ func TestLoop(t *testing.T) {
 	soon("known nodes are asked all the same", func() bool { return asked(good, "/metrics/resource") > n+2 })
 
 	c.set(func(c *cluster) {
-		c.err, c.nodes, c.broken = nil, c.nodes[:1], []error{errors.New("node odd has no internal IP")}
+		c.err, c.nodes = nil, []Node{c.nodes[0], {Name: "odd", Unusable: errors.New("node odd has no internal IP")}, {Name: "virtual", Excluded: true}}
 	})
 	soon("a node that is gone is not missed, one that cannot be asked is", func() bool {
 		failing, nodes := source.scraper.targets.failing()
@@ -153,9 +162,18 @@ func TestNodeOf(t *testing.T) {
 		}
 		return n
 	}
-	got, err := NodeOf(node(10250, "10.0.0.7", "fd00::7"))
+	selector, err := labels.Parse(Scrapeable)
 	require.NoError(t, err)
-	assert.Equal(t, Node{Name: "n1", Address: netip.MustParseAddrPort("10.0.0.7:10250"), Cores: 3.5, Bytes: 8 << 30}, got)
+	good := node(10250, "10.0.0.7", "fd00::7")
+	want := Node{Name: "n1", Address: netip.MustParseAddrPort("10.0.0.7:10250"), Cores: 3.5, Bytes: 8 << 30}
+	assert.Equal(t, want, NodeOf(good, selector))
+	want.Excluded = true
+	for label, value := range map[string]string{"type": "virtual-kubelet", "eks.amazonaws.com/compute-type": "fargate"} {
+		good.Labels = map[string]string{label: value}
+		assert.Equal(t, want, NodeOf(good, selector), label)
+	}
+	good.Labels = map[string]string{"type": "worker", "eks.amazonaws.com/compute-type": "ec2"}
+	assert.False(t, NodeOf(good, selector).Excluded)
 	for _, c := range []struct {
 		node *corev1.Node
 		want string
@@ -168,7 +186,7 @@ func TestNodeOf(t *testing.T) {
 		{node(10250, "169.254.169.254"), "link-local"},
 		{node(10250, "fe80::1%eth0"), "link-local"},
 	} {
-		_, err := NodeOf(c.node)
+		err := NodeOf(c.node, selector).Unusable
 		require.ErrorContains(t, err, c.want)
 		assert.ErrorContains(t, err, "n1")
 	}

@@ -95,16 +95,33 @@ func (m *monitor) logFailing() {
 	m.Log.Warn("Some nodes cannot be scraped", "failing", len(failing), "nodes", nodes, "causes", failing[:min(len(failing), mostNamed)])
 }
 
-// warn adds to a report that there is too much to scrape, and that kubelets do not answer. Failing kubelets make the
-// report partial: the store then raises histories and never lowers them.
-func (m *monitor) warn(report *usage.Report) {
+// notScraped is the warning of a namespace with pods on excluded nodes.
+const notScraped = "some pods of the namespace run on nodes that usage.embedded.nodeSelector excludes, and their usage is not known: " +
+	"set usage.source: prometheus if a server has it"
+
+// warn adds to a report that there is too much to scrape, and which namespaces have pods on nodes without usage.
+func (m *monitor) warn(ctx context.Context, report *usage.Report) {
 	if load := m.load(); load > 1 {
 		report.Warn(tooMany(load))
 	}
-	failing, nodes := m.targets.failing()
-	report.Partial = report.Partial || len(failing) > 0
-	if len(failing) > 0 {
-		report.Warn(fmt.Sprintf("%d of %d nodes cannot be scraped; the operator's log has their names and the causes", len(failing), nodes))
+	_, nodes := m.targets.failing()
+	failing, excluded := m.targets.unmeasured()
+	m.lack(ctx, report, failing, fmt.Sprintf("%d of %d nodes cannot be scraped; the operator's log has their names and the causes", len(failing), nodes))
+	m.lack(ctx, report, excluded, notScraped)
+}
+
+// lack records why the namespaces with pods on some nodes lack usage. If the pods cannot be listed, every namespace may.
+func (m *monitor) lack(ctx context.Context, report *usage.Report, nodes []string, why string) {
+	for _, node := range nodes {
+		namespaces, err := m.Cluster.NamespacesOn(ctx, node)
+		if err != nil {
+			report.Partial = true
+			report.Warn(why)
+			return
+		}
+		for _, namespace := range namespaces {
+			report.Lack(namespace, why)
+		}
 	}
 }
 

@@ -22,7 +22,7 @@ func inHaste(t *testing.T, nodes int, why haste) *targets {
 	for i := range nodes {
 		list = append(list, Node{Name: fmt.Sprintf("node-%03d", i)})
 	}
-	all.follow(list, nil, began)
+	all.follow(list, began)
 	for _, of := range all.of {
 		all.finish(&job{target: of, node: of.node, usage: true, haste: why}, began, began, nil)
 	}

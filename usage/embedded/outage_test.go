@@ -39,6 +39,7 @@ func measuringFrom(t *testing.T, begin time.Time) *measuring {
 		return all
 	}
 	m := &measuring{t: t, fixture: newFixture(t, world, begin), at: begin}
+	m.namespaces = map[string][]string{m.node.Name: {"shop"}}
 	m.settings = usage.SourceSettings{HistoryWindow: 24 * time.Hour, QueryStep: 5 * time.Minute, RateWindow: 5 * time.Minute}
 	m.history = history.New(history.Options{Dial: func(usage.SourceSettings) (usage.Source, error) { return m.Source, nil }})
 	interest := history.Interest{Policy: "all", Namespace: "shop", Source: m.settings}
@@ -67,10 +68,14 @@ func (m *measuring) run(until time.Time) {
 	}
 }
 
+func (m *measuring) key(i int) history.Key {
+	return history.Key{Source: m.settings.Digest(), Namespace: "shop", Kind: v1alpha1.KindDeployment, Workload: fmt.Sprint("app", i), Container: "app"}
+}
+
 // stale returns the containers without a step with CPU and memory that ended after a time.
 func (m *measuring) stale(since time.Time) (names []string) {
 	for i := range containers {
-		key := history.Key{Source: m.settings.Digest(), Namespace: "shop", Kind: v1alpha1.KindDeployment, Workload: fmt.Sprint("app", i), Container: "app"}
+		key := m.key(i)
 		fresh := false
 		for _, step := range m.history.Steps(key) {
 			fresh = fresh || step.At.After(since) && !math.IsNaN(step.CPUCores) && !math.IsNaN(step.MemoryBytes)
@@ -82,8 +87,21 @@ func (m *measuring) stale(since time.Time) (names []string) {
 	return names
 }
 
-// TestOutagesOfAKubelet: for any length of an outage and any place in the step and in the round, every container has
-// fresh data within two steps after it.
+// old returns the containers whose usage is out of date.
+func (m *measuring) old() (names []string) {
+	for i := range containers {
+		p, _ := m.history.Profile(m.key(i), m.at)
+		for _, of := range p.Of {
+			if m.at.Sub(of.Last) > 2*m.settings.QueryStep+10*time.Minute {
+				names = append(names, m.key(i).Workload)
+			}
+		}
+	}
+	return names
+}
+
+// TestOutagesOfAKubelet: for any length of an outage and any place in the step and in the round, every container's usage is
+// up to date within three minutes after it, and has a new step within two steps.
 func TestOutagesOfAKubelet(t *testing.T) {
 	kinds := map[string]func(http.ResponseWriter, *http.Request){
 		"refuses": status(http.StatusInternalServerError),
@@ -102,7 +120,9 @@ func TestOutagesOfAKubelet(t *testing.T) {
 					well := m.at.Add(length)
 					m.run(well)
 					m.kubelet.set(func(k *playedKubelet) { k.instead = nil })
-					m.run(well.Add(2*m.settings.QueryStep + maxPause))
+					for m.run(well.Add(3 * time.Minute)); m.at.Before(well.Add(2*m.settings.QueryStep + 3*time.Minute)); m.run(m.at.Add(time.Minute)) {
+						require.Empty(t, m.old(), "%s after it", m.at.Sub(well))
+					}
 					assert.Empty(t, m.stale(well), "two steps after it is asked again")
 					failing, _ := m.scraper.targets.failing()
 					assert.Empty(t, failing)

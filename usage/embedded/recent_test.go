@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -84,12 +85,36 @@ func TestTurnsAreSpread(t *testing.T) {
 	}
 }
 
-func TestPauses(t *testing.T) {
-	assert.Zero(t, pause(2, time.Minute))
-	assert.Equal(t, time.Minute, pause(3, time.Minute))
-	assert.Equal(t, 4*time.Minute, pause(5, time.Minute))
-	assert.Equal(t, 5*time.Minute, pause(500, time.Minute))
-	assert.Equal(t, 10*time.Minute, pause(500, 10*time.Minute), "never more often than others")
+// A failing node keeps its turn. Its first answer is followed by another one soon, because a CPU rate needs two.
+func TestFailingNodesKeepTheirTurn(t *testing.T) {
+	of := &target{node: Node{Name: "n1"}}
+	j := &job{target: of, node: of.node, usage: true}
+	of.finish(j, noon, noon, time.Minute, nil)
+	turn := of.due
+	for range 500 {
+		of.finish(j, turn, turn, time.Minute, errors.New("connection refused"))
+		require.Equal(t, turn.Add(time.Minute), of.due, "never more often than others")
+		turn = of.due
+	}
+	of.finish(j, turn, turn, time.Minute, nil)
+	assert.Equal(t, turn.Add(highEvery), of.due)
+	of.finish(j, of.due, of.due, time.Minute, nil)
+	assert.Equal(t, turn.Add(time.Minute), of.due)
+}
+
+// Nodes that do not answer take no place from the others.
+func TestFailingNodesComeLast(t *testing.T) {
+	all := &targets{interval: time.Minute, of: map[string]*target{}}
+	for i := range 100 {
+		name := fmt.Sprint("node-", i)
+		all.of[name] = &target{node: Node{Name: name}, due: noon.Add(time.Duration(i) * time.Second / 10), failures: 1 - i%2}
+	}
+	jobs := all.due(noon.Add(10*time.Second), nil, false, 50)
+	require.Len(t, jobs, 50)
+	for _, j := range jobs {
+		assert.Zero(t, j.target.failures, j.node.Name)
+	}
+	assert.Len(t, all.due(noon.Add(10*time.Second), nil, false, 100), 50, "the others are next")
 }
 
 // TestWhatNoNodeHasIsCut: implausible data of a kubelet is dropped.

@@ -29,8 +29,10 @@ const (
 // Cluster has nodes and pods from caches. All methods must be safe for concurrent use and fast, because NodeOf is
 // called during a scrape.
 type Cluster interface {
-	// Nodes returns the nodes of the cluster. The errors name the nodes that cannot be scraped, and why.
-	Nodes(ctx context.Context) ([]Node, []error, error)
+	// Nodes returns the nodes of the cluster.
+	Nodes(ctx context.Context) ([]Node, error)
+	// NamespacesOn returns the namespaces with running pods on a node.
+	NamespacesOn(ctx context.Context, node string) ([]string, error)
 	// Watched returns the pods observed after a resize, with their nodes.
 	Watched(ctx context.Context) (map[Pod]string, error)
 	// Followed returns the pods whose waiting time for CPU is wanted with their usage, with their nodes.
@@ -90,9 +92,9 @@ func (s *scraper) run(ctx context.Context) {
 
 // look reads nodes and pods from the cluster. On an error the previous ones stay in use.
 func (s *scraper) look(ctx context.Context, now time.Time, before map[string]*extras) map[string]*extras {
-	nodes, unusable, err := s.Cluster.Nodes(ctx)
+	nodes, err := s.Cluster.Nodes(ctx)
 	if err == nil {
-		s.targets.follow(nodes, unusable, s.Clock.Now())
+		s.targets.follow(nodes, s.Clock.Now())
 	}
 	watched, wrong := s.watched(ctx, now)
 	if err = errors.Join(err, wrong); err != nil && ctx.Err() == nil {

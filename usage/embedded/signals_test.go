@@ -94,7 +94,7 @@ func TestSignals(t *testing.T) {
 func TestWhatWasUsedSinceATime(t *testing.T) {
 	f := newFixture(t, nil, noon)
 	f.node.Cores = 4
-	f.scraper.targets.follow([]Node{f.node}, nil, f.clock.Now())
+	f.scraper.targets.follow([]Node{f.node}, f.clock.Now())
 	var app, node float64
 	f.kubelet.instead = func(w http.ResponseWriter, _ *http.Request) {
 		ms := f.clock.Now().UnixMilli()
@@ -135,7 +135,7 @@ func TestWhatWasUsedSinceATime(t *testing.T) {
 	assert.True(t, known, "clocks are a little off")
 	assert.InDelta(t, 1, busy, 0)
 	f.node.Cores = 0
-	f.scraper.targets.follow([]Node{f.node}, nil, f.clock.Now())
+	f.scraper.targets.follow([]Node{f.node}, f.clock.Now())
 	_, known = f.Busy(t.Context(), "node1", resized, at)
 	assert.False(t, known, "a node that does not say what it has")
 }

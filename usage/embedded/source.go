@@ -110,8 +110,9 @@ func (s *Source) Since(ctx context.Context) (time.Time, error) {
 }
 
 // Read implements usage.Source with the expressions for Prometheus servers. A rate needs two scrapes, so the rate
-// window is raised to two and a half intervals. An answer is partial while a kubelet does not answer. Samples above
-// query.Most are dropped. If it is not set, samples above 1.5 times the largest scraped node are dropped.
+// window is raised to two and a half intervals. The answer is partial for namespaces with pods on nodes that are not
+// scraped. Samples above query.Most are dropped. If it is not set, samples above 1.5 times the largest scraped node are
+// dropped.
 func (s *Source) Read(ctx context.Context, query usage.Query, yield func(usage.Series)) (usage.Report, error) {
 	// Four windows and a margin, because queries run late when there are many.
 	query.RateWindow = max(query.RateWindow, s.options.Interval*5/2)
@@ -126,6 +127,6 @@ func (s *Source) Read(ctx context.Context, query usage.Query, yield func(usage.S
 	if err == nil { // after an error, the same samples are read again
 		s.options.Metrics.meter.Dropped(name, dropped)
 	}
-	s.monitor.warn(&report)
+	s.monitor.warn(ctx, &report)
 	return report, err
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
-	"attune.io/attune/internal/backoff"
 	"attune.io/attune/usage"
 )
 
@@ -24,19 +23,28 @@ type targets struct {
 	mutex    sync.Mutex
 	// of has the nodes that are scraped, by name.
 	of map[string]*target
-	// unusable says why some nodes are not scraped.
-	unusable []error
+	// unusable says why some nodes cannot be scraped, by name. excluded are the names of nodes that are not to be scraped.
+	unusable map[string]error
+	excluded []string
 	// biggest has the most cores and the most bytes that any node has had. A container cannot use more.
 	biggest Node
 }
 
 // follow adds new nodes and removes deleted ones. A running scrape of a deleted node continues to its end.
-func (t *targets) follow(nodes []Node, unusable []error, now time.Time) {
+func (t *targets) follow(nodes []Node, now time.Time) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
-	t.unusable = unusable
+	t.unusable, t.excluded = map[string]error{}, nil
 	there := map[string]bool{}
 	for _, node := range nodes {
+		if node.Excluded {
+			t.excluded = append(t.excluded, node.Name)
+			continue
+		}
+		if node.Unusable != nil {
+			t.unusable[node.Name] = node.Unusable
+			continue
+		}
 		there[node.Name] = true
 		t.biggest.Cores, t.biggest.Bytes = max(t.biggest.Cores, node.Cores), max(t.biggest.Bytes, node.Bytes)
 		if t.of[node.Name] == nil {
@@ -47,8 +55,9 @@ func (t *targets) follow(nodes []Node, unusable []error, now time.Time) {
 	maps.DeleteFunc(t.of, func(name string, _ *target) bool { return !there[name] })
 }
 
-// due returns the jobs whose turn it is, at most most; jobs that have waited longest come first. Their targets are busy
-// until finish is called, so that a node has one scrape at a time.
+// due returns the jobs whose turn it is, at most most; jobs that have waited longest come first. Nodes that do not answer
+// come an interval later, because a scrape of them may take its whole timeout. Their targets are busy until finish is
+// called, so that a node has one scrape at a time.
 func (t *targets) due(now time.Time, watched map[string]*extras, pressure bool, most int) []*job {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
@@ -59,7 +68,7 @@ func (t *targets) due(now time.Time, watched map[string]*extras, pressure bool, 
 		}
 	}
 	slices.SortFunc(jobs, func(a, b *job) int {
-		return cmp.Or(a.target.due.Compare(b.target.due), strings.Compare(a.node.Name, b.node.Name))
+		return cmp.Or(a.target.turn(t.interval).Compare(b.target.turn(t.interval)), strings.Compare(a.node.Name, b.node.Name))
 	})
 	jobs = jobs[:min(len(jobs), most)]
 	for _, j := range jobs {
@@ -98,6 +107,21 @@ func (t *targets) failing() (texts []string, nodes int) {
 	return all, len(t.of) + len(t.unusable)
 }
 
+// unmeasured returns the names of the nodes without usage, in alphabetical order: nodes that do not answer, and excluded
+// ones.
+func (t *targets) unmeasured() (failing, excluded []string) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	for name, of := range t.of {
+		if of.err != nil {
+			failing = append(failing, name)
+		}
+	}
+	failing = slices.AppendSeq(failing, maps.Keys(t.unusable))
+	slices.Sort(failing)
+	return failing, slices.Sorted(slices.Values(t.excluded))
+}
+
 // cores returns the CPU capacity of a node; 0 if the node is unknown or reports no capacity.
 func (t *targets) cores(node string) float64 {
 	t.mutex.Lock()
@@ -130,8 +154,6 @@ type target struct {
 	node Node
 	// due is the time of the next usage scrape, watchedAt the time of the last scrape of /metrics/cadvisor.
 	due, watchedAt time.Time
-	// wait is the backoff of /metrics/cadvisor after failures.
-	wait time.Duration
 	// busy is true while a job of the node is running.
 	busy bool
 	// haste is why the node is scraped more often, and hasteSince since when.
@@ -210,11 +232,15 @@ func (t *target) job(now time.Time, wanted *extras, pressure bool, interval time
 	if t.busy {
 		return nil
 	}
-	if t.due.After(now.Add(mostWait(interval))) { // a clock that was ahead set it, and was corrected
+	if t.due.After(now.Add(2 * interval)) { // a clock that was ahead set it, and was corrected
 		t.due = now
 	}
 	j := job{target: t, node: t.node, usage: !t.due.After(now)}
-	if (wanted != nil || pressure) && !t.watchedAt.Add(max(wanted.every(interval), t.wait)).After(now) {
+	every := wanted.every(interval)
+	if t.failures >= mostFailures {
+		every = interval
+	}
+	if (wanted != nil || pressure) && !t.watchedAt.Add(every).After(now) {
 		j.pods = map[Pod]bool{}
 		if wanted != nil {
 			j.pods = wanted.pods
@@ -226,26 +252,38 @@ func (t *target) job(now time.Time, wanted *extras, pressure bool, interval time
 	return &j
 }
 
-// finish records the result of a job that began at a time.
+// finish records the result of a job that began at a time. A failing node keeps its turn, so that its usage is known soon
+// after it answers again. The second scrape comes early then, because a CPU rate needs two.
 func (t *target) finish(j *job, began, now time.Time, interval time.Duration, err error) {
 	t.busy = false
+	answers := t.err != nil && err == nil
 	t.err = err
 	if err != nil {
 		t.failures++
 	} else {
 		t.failures = 0
 	}
-	wait := pause(t.failures, interval)
 	if j.usage {
-		t.due = nextAt(t.node.Name, interval, now.Add(wait))
+		t.due = nextAt(t.node.Name, interval, now)
+		if soon := began.Add(highEvery); answers && soon.Before(t.due) {
+			t.due = soon
+		}
 	}
 	if j.pods != nil {
-		t.watchedAt, t.wait = began, wait
+		t.watchedAt = began
 	}
 }
 
-// maxPause bounds the time between two scrapes of a failing node.
-const maxPause = 5 * time.Minute
+// mostFailures is after how many consecutive failures a node's /metrics/cadvisor is read only once per interval.
+const mostFailures = 3
+
+// turn is the place of a scrape among those that are due.
+func (t *target) turn(interval time.Duration) time.Time {
+	if t.failures > 0 {
+		return t.due.Add(interval)
+	}
+	return t.due
+}
 
 // nextAt is a node's next turn after now. Each node has its own fixed place within the interval. So the scrapes are
 // spread evenly, regardless of when scraping began.
@@ -259,12 +297,3 @@ func nextAt(node string, interval time.Duration, now time.Time) time.Time {
 	}
 	return next
 }
-
-// pause is the backoff after consecutive failures: from the third on one interval, doubled with each failure, up to
-// maxPause.
-func pause(failures int, interval time.Duration) time.Duration {
-	return backoff.Wait(interval, max(interval, maxPause), failures-2)
-}
-
-// mostWait is an upper bound of the time that a node waits for its turn.
-func mostWait(interval time.Duration) time.Duration { return max(interval, maxPause) + 2*interval }

@@ -189,6 +189,8 @@ type track struct {
 	asked int64
 	// refusal is set if a query about this track alone was too large for the source; nil otherwise.
 	refusal *refusal
+	// awaited: a policy waits for new usage, because the history is out of date and pods run.
+	awaited bool
 	// wanted names the containers whose history is kept; nil means all of them.
 	wanted    containers
 	histories []named

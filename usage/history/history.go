@@ -21,6 +21,8 @@ type history struct {
 	restored bool
 	// packed describes the last checkpoint of the history; see Store.Checkpoint.
 	packed packed
+	// seen is when the resource was last measured within a step that had not ended, in Unix milliseconds, by resource.
+	seen [2]int64
 	// implausible counts samples dropped in the last day; nil: none. It takes less than 1 KiB.
 	implausible *implausible
 	// version changes with every change of the values. digested is the version of digest: if it differs from version,
@@ -78,6 +80,19 @@ func (h *history) newest(first, last int64) int64 {
 		first += int64(len(values))
 	}
 	return first - 1
+}
+
+// see records that a resource was measured in the running step, and reports whether it was. The version changes, so that
+// policies notice, but once per step.
+func (h *history) see(r recommender.Resource, values []float64, now time.Time, step time.Duration) bool {
+	if measured(values) == 0 {
+		return false
+	}
+	if at := now.UnixMilli(); at-h.seen[r] >= step.Milliseconds() {
+		h.seen[r] = at
+		h.version++
+	}
+	return true
 }
 
 // steps returns the steps that have a value of CPU or memory, oldest first. A missing value is NaN. MemoryPeak is

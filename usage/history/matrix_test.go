@@ -123,6 +123,96 @@ func TestOutagesOfAServer(t *testing.T) {
 	}
 }
 
+// TestUsageIsFreshSoonAfterAnOutage: three minutes after an outage of any kind and length, and from then on, no data is out of
+// date. The source has memory one minute after the outage, and CPU after two, because a rate needs two samples.
+func TestUsageIsFreshSoonAfterAnOutage(t *testing.T) {
+	for _, c := range []struct {
+		kind  string
+		fails bool
+		// from is the first workload without samples.
+		from int
+	}{{"down", true, 0}, {"no sample", false, 0}, {"half of the pods", false, 3}} {
+		for length := 10 * time.Minute; length <= 2*time.Hour; length += 4 * time.Minute {
+			for phase := time.Duration(0); phase < step; phase += time.Minute {
+				t.Run(fmt.Sprintf("%s for %s at %s", c.kind, length, phase), func(t *testing.T) {
+					l := live(t, now.Add(phase), 6)
+					var broken, well time.Time
+					since := func(value float64, after time.Duration) func(time.Time) (float64, bool) {
+						return func(at time.Time) (float64, bool) {
+							return value, broken.IsZero() || !at.After(broken) || !well.IsZero() && !at.Before(well.Add(after))
+						}
+					}
+					for i := c.from; i < 6; i++ {
+						l.source.pods[i].cpu, l.source.pods[i].memory = since(0.2, 2*time.Minute), since(1<<20, time.Minute)
+					}
+					old := func() (names []string) {
+						for _, name := range l.names {
+							p, _ := l.Profile(key(name), l.at)
+							for _, of := range p.Of {
+								if l.at.Sub(of.Last) > 2*step+10*time.Minute {
+									names = append(names, name)
+								}
+							}
+						}
+						return names
+					}
+					minutes := func(n int) {
+						for range n {
+							for _, name := range old() { // as a policy does
+								l.Await(key(name), true)
+							}
+							for l.Refresh(context.Background(), l.at) {
+							}
+							if !well.IsZero() && l.at.Sub(well) >= 3*time.Minute {
+								require.Empty(t, old(), "%s after it", l.at.Sub(well))
+							}
+							l.at = l.at.Add(time.Minute)
+						}
+					}
+					minutes(20)
+					require.Empty(t, old())
+					broken = l.at
+					if c.fails {
+						l.source.set(func(f *fake) { f.fail = func(usage.Query) error { return errDown } })
+					}
+					minutes(int(length / time.Minute))
+					well = l.at
+					l.source.set(func(f *fake) { f.fail = nil })
+					l.source.take()
+					minutes(20)
+					assert.Less(t, len(l.source.take()), 20, "the running step is read for some minutes")
+				})
+			}
+		}
+	}
+}
+
+// An awaited workload whose pods have no samples costs one small query each minute, and its data stays out of date.
+func TestAwaitedUsageThatDoesNotCome(t *testing.T) {
+	l := live(t, now, 3)
+	gone := l.at.Add(20 * time.Minute)
+	l.source.pods[0].cpu, l.source.pods[0].memory = between(now.Add(-24*time.Hour), gone, 0.2), between(now.Add(-24*time.Hour), gone, 1<<20)
+	l.run(gone.Add(30*time.Minute), nil)
+	before := l.News(key("app0"))
+	l.Await(key("app0"), true)
+	l.source.take()
+	l.run(l.at.Add(10*time.Minute), nil)
+	var small int
+	for _, query := range l.source.take() {
+		if query.Running {
+			assert.Equal(t, []string{"app0-"}, query.PodPrefixes)
+			small++
+		}
+	}
+	assert.Equal(t, 10, small)
+	assert.Equal(t, before, l.News(key("app0")))
+	l.Await(key("app0"), false)
+	l.run(l.at.Add(10*time.Minute), nil)
+	for _, query := range l.source.take() {
+		assert.False(t, query.Running)
+	}
+}
+
 // TestDaysOfPartialAnswers: a source that lacks one node for three days gets few additional queries. Its partial data
 // is always fresh. After recovery, missed data of the last day is read.
 func TestDaysOfPartialAnswers(t *testing.T) {

@@ -2,11 +2,15 @@ package history
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"attune.io/attune/internal/backoff"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/recommender"
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/codec"
 )
@@ -22,6 +26,9 @@ type pool struct {
 	slid int64
 	// seen is the latest time at which the pool was refreshed.
 	seen time.Time
+	// heard is the newest step with a sample; 0: none has one. lookedAt is when the running step was last read.
+	heard    int64
+	lookedAt time.Time
 }
 
 func newPool(settings usage.SourceSettings, budget *budget) *pool {
@@ -44,26 +51,78 @@ const (
 
 // plan has the next queries to a pool's source. Both may be nil if nothing is due.
 type plan struct {
-	// newest is the query of the increments, past the query of the backfill.
-	newest, past *usage.Query
+	// newest is the query of the increments, past the query of the backfill, running the query of the running step.
+	newest, past, running *usage.Query
 	// group has the tracks of the query past.
 	group []*track
 	// resolvers sort the answer by workload; nil without a query.
 	resolvers map[string]*resolver
 }
 
-// plan returns the query for new steps of every workload that was read before, and the query for the next piece of the
-// past. room is how many values an answer may have in memory.
+// plan returns the query for new steps of every workload that was read before, the query for the next piece of the past,
+// and the query of the running step. room is how many values an answer may have in memory.
 func (p *pool) plan(now time.Time, room int64) plan {
 	p.repeat(now)
 	last := usage.StepOf(now, p.settings.QueryStep)
 	p.setBack(last)
 	plan := plan{newest: p.increments.plan(&p.index, last, room, p.backfill.turn > 0)}
 	plan.past, plan.group = p.backfill.plan(&p.index, last, room, now)
-	if plan.newest != nil || plan.past != nil {
+	plan.running = p.awaited(last, now)
+	if plan.newest != nil || plan.past != nil || plan.running != nil {
 		plan.resolvers = p.resolvers()
 	}
 	return plan
+}
+
+// lookAgain is the least time between two reads of the running step.
+const lookAgain = 30 * time.Second
+
+// awaited returns the query of the running step, at a time, about the workloads that a policy waits for: about all if the
+// source has had no samples for two steps. It returns nil if nothing is awaited. A history gets a step only when it
+// has ended, which may be two steps after an outage.
+func (p *pool) awaited(last int64, now time.Time) *usage.Query {
+	if now.Sub(p.lookedAt).Abs() < lookAgain {
+		return nil
+	}
+	all := p.heard > 0 && last-p.heard >= 2
+	names, pods := sets.New[string](), sets.New[string]()
+	p.each(func(namespace string, of workload.KindName, track *track) {
+		if all || track.awaited {
+			names.Insert(namespace)
+			pods.Insert(usage.PodPrefix(of.Name))
+		}
+	})
+	if len(names) == 0 {
+		return nil
+	}
+	query := p.query(sets.List(names), last, last)
+	at := now.Truncate(time.Second)
+	query.Start, query.End, query.Running = at, at, true
+	if !all {
+		query.PodPrefixes = sets.List(pods)
+	}
+	return query
+}
+
+// see records which containers were measured in the running step. A workload is awaited until one of its containers has CPU
+// and memory. It adds the namespaces with newer data to changed.
+func (p *pool) see(c *collector, now time.Time, changed map[string]bool) {
+	for name, gathered := range c.namespaces {
+		n := p.namespaces[name]
+		for number := 0; n != nil && number < len(gathered.answers); number++ {
+			track := n.track(gathered.wishes[number].workload)
+			for a := gathered.answers[number]; a != nil && track != nil; a = a.next {
+				of := track.history(a.container)
+				if of == nil {
+					continue
+				}
+				version := of.version
+				cpu, memory := of.see(recommender.CPU, a.cpu, now, c.query.Step), of.see(recommender.Memory, a.memory, now, c.query.Step)
+				track.awaited = track.awaited && !(cpu && memory)
+				changed[name] = changed[name] || of.version != version
+			}
+		}
+	}
 }
 
 // follow corrects the times of the pool after the clock was set back by more than a minute. Otherwise a source with a
@@ -81,11 +140,17 @@ func (p *pool) follow(now time.Time) {
 	for _, at := range []*time.Time{&p.retryAt, &p.redialAt, &p.increments.mending.whole, &p.began, &p.state.LastSuccess} {
 		sooner(at, 0)
 	}
+	p.heard = min(p.heard, usage.StepOf(now, p.settings.QueryStep))
 	sooner(&p.increments.mending.at, partialPause)
 	for _, n := range p.namespaces {
 		sooner(&n.rereadAt, partialPause)
 	}
 	p.each(func(_ string, _ workload.KindName, t *track) {
+		for _, of := range t.histories {
+			for r := range of.seen {
+				of.seen[r] = min(of.seen[r], now.UnixMilli())
+			}
+		}
 		sooner(&t.again, partialPause)
 		if t.refusal != nil {
 			sooner(&t.refusal.until, firstRest)
@@ -158,7 +223,7 @@ func (p *pool) keep(c *collector, report usage.Report, now time.Time, changed ma
 		if n == nil {
 			continue
 		}
-		m := merge{pool: p, namespace: n, first: c.first, last: last, report: usage.Report{Partial: report.Partial}}
+		m := merge{pool: p, namespace: n, first: c.first, last: last, report: usage.Report{Partial: report.Lacks(name)}}
 		if m.all(gathered) {
 			changed[name] = true
 		}
@@ -227,7 +292,9 @@ func (c *connection) fail(err error, now time.Time) {
 	}
 	c.source = nil
 	c.failures++
-	c.retryAt = now.Add(backoff.Wait(firstPause, mostPause, c.failures-2))
+	if c.failures > 2 {
+		c.retryAt = now.Add(retryAfter)
+	}
 }
 
 // failure returns the text of the last failure; empty while the source answers.
@@ -238,12 +305,9 @@ func (c *connection) failure() string {
 	return c.state.Err.Error()
 }
 
-const (
-	// firstPause is the backoff of a source after three failures. It doubles after each further failure, up to
-	// mostPause.
-	firstPause = time.Minute
-	mostPause  = 5 * time.Minute
-)
+// retryAfter is the backoff of a source after three failures. It is less than the default interval of a refresh, so that
+// usage is known soon after the source answers again.
+const retryAfter = 50 * time.Second
 
 // succeed records an answer and its report.
 func (c *connection) succeed(report usage.Report, now time.Time) {
@@ -253,13 +317,13 @@ func (c *connection) succeed(report usage.Report, now time.Time) {
 		c.began = now
 	}
 	c.state.LastSuccess = now
-	said := c.state.Last.Warnings
+	said := c.state.Last
 	c.state.Last = report
 	switch {
-	case len(report.Warnings) == 0: // the end of warnings is reported at once
+	case len(report.Warnings)+len(report.Missing) == 0: // the end of warnings is reported at once
 	case saidBefore(c.warnedAt, now):
-		c.state.Last.Warnings = said
-	case !slices.Equal(said, report.Warnings):
+		c.state.Last.Warnings, c.state.Last.Missing = said.Warnings, said.Missing
+	case !slices.Equal(said.Warnings, report.Warnings) || !maps.Equal(said.Missing, report.Missing):
 		c.warnedAt = now
 	}
 }

@@ -94,6 +94,16 @@ func (s *Store) Read(key Key) bool {
 	return pool == nil || track != nil && pool.covers(track)
 }
 
+// Await says whether a policy waits for new usage of a key's workload: its history is out of date and its pods run. Until
+// new usage is seen, each refresh also reads the step that has not ended yet.
+func (s *Store) Await(key Key, awaited bool) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if _, track := s.track(key); track != nil {
+		track.awaited = awaited
+	}
+}
+
 // Profile of one container; false if it has no data in the history window that ends now. Quantiles have an error of at
 // most codec.MaxError. Peaks are exact maxima, except in the oldest day of the window: after its highest value has left
 // the window, the rest has the same error. The profile is computed on first use after new data came, and cached while
@@ -105,7 +115,7 @@ func (s *Store) Profile(key Key, now time.Time) (recommender.Profile, bool) {
 		s.mutex.RUnlock()
 		return recommender.Profile{}, false
 	}
-	known, version := history.digest.Value(), history.version
+	known, version, seen := history.digest.Value(), history.version, history.seen
 	fresh := known != nil && history.digested == version
 	if !fresh {
 		known = newDigest(history, pool.settings.QueryStep)
@@ -115,6 +125,14 @@ func (s *Store) Profile(key Key, now time.Time) (recommender.Profile, bool) {
 		s.cache(key, known, version)
 	}
 	profile := known.profile
+	for r, at := range seen {
+		if of, at := &profile.Of[r], time.UnixMilli(at).UTC(); of.Points > 0 && at.After(of.Last) {
+			of.Last = at
+			if at.After(profile.Last) {
+				profile.Last = at
+			}
+		}
+	}
 	return profile, !profile.Last.IsZero() && profile.Last.After(now.Add(-pool.settings.HistoryWindow))
 }
 

@@ -22,12 +22,12 @@ const (
 	redialAfter = time.Hour
 )
 
-// Refresh queries each source once for new steps and once for a piece of the past, and stores the answers. Sources that
-// answered last time come first. It returns true if more of the past is left and its source answers. The caller then
-// calls it again soon.
+// Refresh queries each source once for new steps and once for a piece of the past, and stores the answers. If usage is
+// awaited (see Await), it also queries the step that has not ended yet. Sources that answered last time come first. It
+// returns true if more of the past is left and its source answers. The caller then calls it again soon.
 //
 // A failure is stored in the State of its source. The source is queried again at the next refresh, and from the third
-// consecutive failure on after a backoff (firstPause). Refresh blocks while another refresh runs, and for at most
+// consecutive failure on after a backoff (retryAfter). Refresh blocks while another refresh runs, and for at most
 // Options.Patience. The read of a slower source continues in the background. The source gets no other query until then,
 // and delays no other source.
 func (s *Store) Refresh(ctx context.Context, now time.Time) (more bool) {
@@ -166,7 +166,7 @@ type refresh struct {
 // run returns whether more of the past can be read at once.
 func (r *refresh) run(ctx context.Context) bool {
 	plan, settings, source := r.begin()
-	if plan.newest == nil && plan.past == nil {
+	if plan.newest == nil && plan.past == nil && plan.running == nil {
 		return false
 	}
 	if source == nil {
@@ -182,6 +182,9 @@ func (r *refresh) run(ctx context.Context) bool {
 		return false
 	}
 	plan, _, _ = r.begin()
+	if plan.running != nil {
+		r.see(ctx, source, plan)
+	}
 	return plan.past != nil || plan.newest != nil // the past, or the rest of new steps after a rejection
 }
 
@@ -217,6 +220,22 @@ func (r *refresh) commit(change func(*pool)) {
 	}
 }
 
+// see reads the running step. Its answer is not stored, because the step gets more samples. A failure is not recorded: the
+// next query for new steps fails as well.
+func (r *refresh) see(ctx context.Context, source usage.Source, plan plan) {
+	step := *plan.running
+	step.Start = usage.StepEnd(usage.StepHolding(step.End, step.Step), step.Step)
+	step.End = step.Start
+	collector := newCollector(plan.resolvers, step)
+	_, err := source.Read(ctx, *plan.running, collector.take)
+	r.commit(func(p *pool) {
+		p.lookedAt = r.now
+		if err == nil {
+			p.see(collector, r.now, r.changed)
+		}
+	})
+}
+
 // read runs one query and stores the answer; group is nil for new steps. The source is queried without the lock, so
 // interests may change meanwhile; data that is not wanted any more is dropped. It returns whether to continue.
 func (r *refresh) read(ctx context.Context, source usage.Source, plan plan, query usage.Query, group []*track) bool {
@@ -232,7 +251,8 @@ func (r *refresh) read(ctx context.Context, source usage.Source, plan plan, quer
 			collector.dropIdle()
 			report.Add(collector.report)
 			p.keep(collector, report, r.now, r.changed)
-			p.cover(collector, query, group, report.Partial, r.now)
+			p.heard = max(p.heard, collector.newest)
+			p.cover(collector, query, group, slices.ContainsFunc(query.Namespaces, report.Lacks), r.now)
 		case ctx.Err() != nil:
 			// The caller's context has ended; the source did not fail.
 		case errors.Is(err, usage.ErrTooMuch) && group != nil:

@@ -393,6 +393,41 @@ func TestAPartialAnswerOnlyRaises(t *testing.T) {
 	assert.NoError(t, state.Err, "a partial answer is data with gaps")
 }
 
+// An answer that is partial for one namespace replaces the values of others.
+func TestPartialForANamespace(t *testing.T) {
+	for missing, want := range map[string]float64{"shop": 0.5, "bank": 0.1} {
+		value := 0.5
+		source := &fake{pods: []fakePod{web("aaaaa", func(time.Time) (float64, bool) { return value, true })}}
+		s := newStore(source)
+		require.NoError(t, s.Want(deployment("web")))
+		fill(t, s, now)
+		source.set(func(f *fake) { value, f.report.Missing = 0.1, map[string]string{missing: "1 of 2 nodes fails"} })
+		s.Refresh(context.Background(), now.Add(step))
+		steps := s.Steps(key("web"))
+		assert.InDelta(t, want, steps[len(steps)-2].CPUCores, 0, missing)
+		state, _ := s.State(settings())
+		assert.Equal(t, missing == "shop", state.Last.Lacks("shop"))
+	}
+}
+
+// Memory that is not measured any more is out of date, although CPU is.
+func TestFreshnessIsPerResource(t *testing.T) {
+	pod := web("aaaaa", always(0.2))
+	pod.memory = func(at time.Time) (float64, bool) { return 1 << 20, !at.After(now) }
+	s := newStore(&fake{pods: []fakePod{pod}})
+	require.NoError(t, s.Want(deployment("web")))
+	fill(t, s, now)
+	s.Await(key("web"), true)
+	later := now
+	for later.Before(now.Add(time.Hour)) {
+		later = later.Add(time.Minute)
+		s.Refresh(context.Background(), later)
+	}
+	p := profile(t, s, later)
+	assert.LessOrEqual(t, later.Sub(p.Of[recommender.CPU].Last), step)
+	assert.Equal(t, now, p.Of[recommender.Memory].Last)
+}
+
 func TestAPartialPastIsReadAgainLater(t *testing.T) {
 	source := &fake{report: usage.Report{Partial: true}}
 	s := newStore(source)

@@ -3,8 +3,8 @@
 {{- if and (eq .Values.usage.source "prometheus") (not .Values.usage.prometheus.address) -}}
 {{- fail "usage.prometheus.address is empty: set it to the base URL of a server with the Prometheus HTTP API, such as http://prometheus.monitoring:9090" -}}
 {{- end -}}
-{{- range $name, $_ := .Values.usage.embedded -}}
-{{- fail (printf "usage.embedded.%s was removed, because the embedded usage source keeps samples in memory only: remove usage.embedded from your values" $name) -}}
+{{- range $name, $_ := omit (.Values.usage.embedded | default dict) "nodeSelector" -}}
+{{- fail (printf "usage.embedded.%s was removed, because the embedded usage source keeps samples in memory only: remove it from your values" $name) -}}
 {{- end -}}
 {{- with .Values.webhook.clientCA -}}
 {{- if and .names (not .configMap.name) -}}
