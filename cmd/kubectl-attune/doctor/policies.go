@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -72,11 +73,22 @@ func usage(seen *Seen, f *findings) {
 	if f.unreadable("AttuneRecommendations", seen.Recommendations.Err) || unread {
 		return
 	}
-	stale := map[string]bool{}
+	stale, warned := map[string]bool{}, map[string]bool{}
 	all := seen.policies()
 	for _, p := range all {
 		ready := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
-		if ready == nil || ready.Status != metav1.ConditionFalse || !slices.Contains(usageReasons, ready.Reason) {
+		if ready == nil {
+			continue
+		}
+		describe := "kubectl describe attunepolicy " + p.Name + " --namespace " + p.Namespace
+		if name, ok := policy.ClusterName(p.Name); ok {
+			describe = "kubectl describe attuneclusterpolicy " + name
+		}
+		if ready.Status != metav1.ConditionFalse || !slices.Contains(usageReasons, ready.Reason) {
+			if _, warning, has := strings.Cut(ready.Message, answers.SourceWarning); has && !warned[warning] {
+				warned[warning] = true
+				f.add(Warning, describe, "the usage source of policy %s has a problem: %s", named(p), warning)
+			}
 			continue
 		}
 		level := Problem
@@ -84,10 +96,6 @@ func usage(seen *Seen, f *findings) {
 			level = Warning
 		}
 		stale[named(p)] = true
-		describe := "kubectl describe attunepolicy " + p.Name + " --namespace " + p.Namespace
-		if name, ok := policy.ClusterName(p.Name); ok {
-			describe = "kubectl describe attuneclusterpolicy " + name
-		}
 		f.add(level, describe, "policy %s has no usable usage data, %s: %s", named(p), ready.Reason, ready.Message)
 	}
 	for rec := range seen.Recommendations.all() {
