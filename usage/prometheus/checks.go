@@ -167,7 +167,7 @@ func missingWarning(found []finding) string {
 		}
 	}
 	if i := has("container"); i >= 0 && len(all) == 0 {
-		all = append(all, fmt.Sprintf("%.0f of its scrape targets have usage of pods, but of no containers, because the container runtime or a relabeling "+
+		all = append(all, fmt.Sprintf("%.0f of its scrape targets report usage of pods, but of no containers, because the container runtime or a relabeling "+
 			"rule drops the label container: keep the label, or scrape /metrics/resource of the kubelets", found[i].value))
 	}
 	for _, w := range watched {

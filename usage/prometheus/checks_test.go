@@ -132,7 +132,7 @@ func TestWhatAServerLacksIsSaid(t *testing.T) {
 		return all
 	}
 	podsOnly := cadvisor(`namespace="shop",pod="web-2",id="/kubepods/burstable/pod1234",instance="10.0.0.2:10250"`)
-	drops := []string{"1 of its scrape targets have usage of pods, but of no containers, because the container runtime or a relabeling rule drops the label container: " +
+	drops := []string{"1 of its scrape targets report usage of pods, but of no containers, because the container runtime or a relabeling rule drops the label container: " +
 		"keep the label, or scrape /metrics/resource of the kubelets"}
 	renamed := func(label, fix string) []string {
 		return []string{"it has the names of containers in the label " + label + ", so attune finds no usage: " + fix}

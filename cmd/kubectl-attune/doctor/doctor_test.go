@@ -229,7 +229,7 @@ func TestWarningsOfTheUsageSource(t *testing.T) {
 		p.Status.Conditions[0].Message = "watching 3 workloads" + answers.SourceWarning + lacks + "; and 2 more"
 	}
 	seen := &Seen{Scope: Scope{Now: now}, Policies: Read[v1alpha1.AttunePolicy]{Value: []v1alpha1.AttunePolicy{first, second}}}
-	assert.Equal(t, []Result{{"usage", Warning, "the usage source of policy shop/api has a problem: " + lacks + "; and 2 more", "kubectl describe attunepolicy api --namespace shop"}}, of(seen, "usage"))
+	assert.Equal(t, []Result{{"usage", Warning, "warning about a usage source: " + lacks + "; and 2 more", "kubectl describe attunepolicy api --namespace shop"}}, of(seen, "usage"))
 }
 
 // The doctor reports every finding of status. It may belong to two checks.
