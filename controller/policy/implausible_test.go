@@ -98,6 +98,12 @@ func TestReadyNamesCPUHistoryShorterThanMemory(t *testing.T) {
 				return
 			}
 			assert.Contains(t, readyOf(t, f), test.want)
+			if test.past.Of[recommender.CPU].Points == 0 {
+				rec := f.memory.recommendations("shop")[0]
+				assert.Contains(t, reasons(rec.Spec.Containers[0]), "cpu NoData", "missing usage is not 0")
+				require.NotNil(t, rec.Spec.Seed)
+				assert.Nil(t, rec.Spec.Seed.Containers[0].CPURequest)
+			}
 		})
 	}
 }
