@@ -42,7 +42,7 @@ func (c *counted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	metric := metricName.FindString(query)
 	switch {
 	case strings.HasPrefix(query, "topk("):
-		metric = "clusters"
+		metric = "checks"
 	case metric == "":
 		metric = query
 	}
@@ -116,7 +116,7 @@ func TestQuestionsAboutAThousandWorkloads(t *testing.T) {
 	for histories.Refresh(t.Context(), at) {
 	}
 	require.NoError(t, lately.Refresh(t.Context(), at))
-	assert.Equal(t, 2, server.take()["clusters"], "whether it knows several clusters is asked once an hour by each reader")
+	assert.Equal(t, 2*3, server.take()["checks"], "each reader makes three checks once an hour")
 	for range 3 {
 		at = at.Add(settings.Source.QueryStep)
 		for histories.Refresh(t.Context(), at) {

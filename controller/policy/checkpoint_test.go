@@ -184,9 +184,13 @@ func TestACheckpointOutlivesItsSource(t *testing.T) {
 func TestPartialAnswerIsReported(t *testing.T) {
 	r := report{policy: &v1alpha1.AttunePolicy{}, matched: matched{won: make([]workload.Workload, 2)}}
 	assert.Equal(t, "watching 2 workloads", readiness{r}.condition().Message)
-	r.usage.State.Last = usage.Report{Partial: true, Warnings: []string{"1 of 2 nodes cannot be scraped", "another"}}
+	r.usage.State.Last = usage.Report{Partial: true, Warnings: []string{"1 of 2 nodes cannot be scraped"}}
 	assert.Equal(t, "watching 2 workloads; warning from the usage source: 1 of 2 nodes cannot be scraped", readiness{r}.condition().Message)
 	assert.Equal(t, metav1.ConditionTrue, readiness{r}.condition().Status)
+	r.usage.State.Last.Warnings = append(r.usage.State.Last.Warnings, "another", "third", "fourth")
+	assert.Equal(t, "watching 2 workloads; warning from the usage source: 1 of 2 nodes cannot be scraped; another; and 2 more", readiness{r}.condition().Message)
+	r.thinCPU = "thin"
+	assert.Equal(t, "watching 2 workloads; warning from the usage source: thin; 1 of 2 nodes cannot be scraped; and 3 more", readiness{r}.condition().Message)
 }
 
 // TestAContainerThatWasNeverMeasured costs no writes: it has nothing to store in a checkpoint.

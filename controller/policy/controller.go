@@ -231,7 +231,7 @@ func (c *Controller) report(p *v1alpha1.AttunePolicy, settings policy.Settings, 
 	}
 	return report{
 		now: now, policy: p, settings: settings, matched: matched, recommendations: out.recommendations, refused: out.refused,
-		sized: c.Sized, implausible: c.implausible(settings, matched),
+		sized: c.Sized, implausible: c.implausible(settings, matched), thinCPU: c.thinCPU(settings, matched),
 		usage: usageState{
 			State: source, lost: c.History.Lost(settings.Source, p.Namespace),
 			unanswered: c.History.Unanswered(settings.Source, p.Namespace),
@@ -254,6 +254,34 @@ func (c *Controller) implausible(settings policy.Settings, m matched) string {
 						container.Name, w.Identity, dropped.Dropped, dropped.Of, of, dropped.Told(of))
 				}
 			}
+		}
+	}
+	return ""
+}
+
+// mostThin bounds the containers that thinCPU reads, because profiles are expensive, and all containers of a source are
+// thinned alike.
+const mostThin = 20
+
+// thinCPU names the first container of the policy with more than a day of memory usage, and CPU usage in fewer than half
+// as many steps; empty: there is none. The rate of a counter needs two samples in the rate window. Memory needs one, so
+// it is complete where a store has thinned its samples.
+func (c *Controller) thinCPU(settings policy.Settings, m matched) string {
+	now, source, left := c.Clock.Now(), settings.Source.Digest(), mostThin
+	for _, w := range m.won {
+		for _, container := range targets.Sized(w.Template, settings) {
+			if left--; left < 0 {
+				return ""
+			}
+			key := history.Key{Source: source, Namespace: w.Namespace, Kind: w.Kind, Workload: w.Name, Container: container.Name}
+			profile, known := c.History.Profile(key, now)
+			cpu, memory := profile.Of[recommender.CPU], profile.Of[recommender.Memory]
+			if !known || memory.Last.Sub(memory.First) < 24*time.Hour || 2*cpu.Points >= memory.Points {
+				continue
+			}
+			return fmt.Sprintf("container %s of %s has CPU usage in %d steps and memory usage in %d: metricsSource.rateWindow %s is probably too short for "+
+				"a downsampled store or a long scrape interval. Set a longer rateWindow, or queryParameters of the store",
+				container.Name, w.Identity, cpu.Points, memory.Points, settings.Source.RateWindow)
 		}
 	}
 	return ""

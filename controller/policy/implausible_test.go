@@ -1,7 +1,9 @@
 package policy
 
 import (
+	"math"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -55,4 +57,53 @@ func TestMostSamplesImplausibleBlocksTheResource(t *testing.T) {
 	past.implausible = [2]recommender.Implausible{}
 	f.pass(t)
 	assert.Empty(t, f.memory.recommendations("shop")[0].Spec.Containers[0].Holds, "it is lifted by plausible samples")
+}
+
+// A store that has thinned its samples has no CPU rates where it has memory. A young workload has both.
+func TestReadyNamesCPUHistoryShorterThanMemory(t *testing.T) {
+	const day = 24 * time.Hour
+	profile := func(cpu, memory time.Duration, every int) recommender.Profile {
+		var steps []recommender.StepUsage
+		for at := today.Add(-memory); !at.After(today); at = at.Add(5 * time.Minute) {
+			s := recommender.StepUsage{At: at, CPUCores: math.NaN(), MemoryBytes: 3e8}
+			if every > 0 && today.Sub(at) <= cpu && at.Unix()/300%int64(every) == 0 {
+				s.CPUCores = 0.2
+			}
+			steps = append(steps, s)
+		}
+		return recommender.NewProfile(steps, 5*time.Minute)
+	}
+	const probably = "is probably too short for a downsampled store or a long scrape interval. Set a longer rateWindow, or queryParameters of the store"
+	for name, test := range map[string]struct {
+		past recommender.Profile
+		want string
+	}{
+		"raw samples for two of seven days":     {profile(2*day, 7*day, 1), "; warning from the usage source: container app of Deployment/app-000000 has CPU usage in 577 steps and memory usage in 2017: metricsSource.rateWindow 5m0s " + probably},
+		"a sample an hour, the newest ones too": {profile(7*day, 7*day, 12), "has CPU usage in 169 steps and memory usage in 2017"},
+		"a scrape every ten minutes":            {profile(7*day, 7*day, 0), "has CPU usage in 0 steps and memory usage in 2017"},
+		"a young workload":                      {profile(2*day, 2*day, 1), ""},
+		"the first hours":                       {profile(time.Hour, 20*time.Hour, 1), ""},
+		"five of seven days":                    {profile(5*day, 7*day, 1), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t, 1)
+			past := newPast()
+			for i := range past.profiles {
+				past.profiles[i] = test.past
+			}
+			f.History = past
+			f.pass(t)
+			if test.want == "" {
+				assert.NotContains(t, readyOf(t, f), "rateWindow")
+				return
+			}
+			assert.Contains(t, readyOf(t, f), test.want)
+			if test.past.Of[recommender.CPU].Points == 0 {
+				rec := f.memory.recommendations("shop")[0]
+				assert.Contains(t, reasons(rec.Spec.Containers[0]), "cpu NoData", "missing usage is not 0")
+				require.NotNil(t, rec.Spec.Seed)
+				assert.Nil(t, rec.Spec.Seed.Containers[0].CPURequest)
+			}
+		})
+	}
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
@@ -161,12 +162,23 @@ func (r remarks) tooLarge() string {
 	return fmt.Sprintf("; attune skips %s: it %s", r.matched.large[first], workload.WhatIsTooLarge)
 }
 
-// complaint is the first warning of the source's newest answer, such as a kubelet that does not answer.
+// mostComplaints bounds the warnings in the message, because a condition must not grow with their number.
+const mostComplaints = 2
+
+// complaint has the first warnings about the source, such as a kubelet that does not answer, and counts the rest.
 func (r remarks) complaint() string {
-	if len(r.usage.Last.Warnings) == 0 {
-		return ""
+	all := r.usage.Last.Warnings
+	if r.thinCPU != "" {
+		all = slices.Concat([]string{r.thinCPU}, all)
 	}
-	return "; warning from the usage source: " + clip.Text(r.usage.Last.Warnings[0], mostOfSentence)
+	var shown []string
+	for _, warning := range all[:min(len(all), mostComplaints)] {
+		shown = append(shown, clip.Text(warning, mostOfSentence))
+	}
+	if rest := len(all) - len(shown); rest > 0 {
+		shown = append(shown, fmt.Sprintf("and %d more", rest))
+	}
+	return remark(len(all) > 0, "%s%s", answers.SourceWarning, strings.Join(shown, "; "))
 }
 
 // coarse remarks that a history with such long steps never reaches full confidence, so that the targets stay larger.

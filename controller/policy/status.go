@@ -33,6 +33,8 @@ const (
 type report struct {
 	// implausible describes the first container with dropped samples; empty: none were dropped.
 	implausible string
+	// thinCPU describes the first container with much less CPU usage than memory usage; empty: there is none.
+	thinCPU string
 	// now is the time of the reconcile.
 	now      time.Time
 	policy   *v1alpha1.AttunePolicy

@@ -41,6 +41,9 @@ type Readiness struct {
 // SeedBlocked is the Reason of a workload whose new pods are not sized; the Message is spec.seedBlocked.
 const SeedBlocked = "SeedBlocked"
 
+// SourceWarning begins the warnings about the usage source at the end of the message of a policy's condition Ready.
+const SourceWarning = "; warning from the usage source: "
+
 // UnseenGrace is how long a running operator may take to reconcile a new policy. After that, the policy needs
 // attention: the operator may not run at all.
 const UnseenGrace = 5 * time.Minute

@@ -155,6 +155,17 @@ func childKilled(c Case) resize.Verdict {
 	return resize.Verdict{}
 }
 
+// unseenKills lists the containers whose memory the resize changed and whose killed child processes were not measured.
+func unseenKills(c Case) resize.Verdict {
+	var notJudged []string
+	for _, change := range c.Changes {
+		if _, measured := c.Signals.OOMEvents[change.Container]; !measured && movesMemory(c.Record, change) {
+			notJudged = append(notJudged, "OOM kills of child processes of container "+change.Container)
+		}
+	}
+	return resize.Verdict{NotJudged: notJudged}
+}
+
 // excused makes the verdict of an Excusable trigger inconclusive if it has another possible cause: a node that is or was
 // down, other pods that became not ready without a resize, or a rollout.
 func excused(v resize.Verdict, record v1alpha1.ResizeRecord, signals Signals) resize.Verdict {

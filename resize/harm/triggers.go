@@ -34,6 +34,7 @@ var Triggers = []Trigger{
 	{Harm: resize.HarmOOM, When: AtOnce, Judge: killed},
 	{Harm: resize.HarmRestart, When: AtOnce, Excusable: true, Judge: restarted},
 	{Harm: resize.HarmOOM, When: OnceMeasured, Judge: childKilled},
+	{Judge: unseenKills},
 	{Harm: resize.HarmThrottle, Judge: throttled},
 	{Harm: resize.HarmNotReady, Excusable: true, Judge: unready},
 	{Harm: resize.HarmSLO, Asks: guardrailQuestions, Judge: guardrails},

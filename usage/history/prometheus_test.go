@@ -100,7 +100,7 @@ func TestTwoQueriesForEachMetricAndCycle(t *testing.T) {
 			handler.pods = append(handler.pods, fmt.Sprintf("app%d-7d4f8c9b6-aaaaa", i), fmt.Sprintf("app%d-7d4f8c9b6-bbbbb", i))
 		}
 		s.Want(interest)
-		at, clusters := now, 0
+		at, checks := now, 0
 		for cycle := range 6 {
 			if cycle == 3 {
 				// A later workload makes both kinds of query due at once.
@@ -114,7 +114,7 @@ func TestTwoQueriesForEachMetricAndCycle(t *testing.T) {
 			for _, query := range handler.take() {
 				switch {
 				case strings.HasPrefix(query, "topk("):
-					clusters++
+					checks++
 				case strings.Contains(query, "container_cpu_usage_seconds_total"):
 					cpu++
 				default:
@@ -128,7 +128,7 @@ func TestTwoQueriesForEachMetricAndCycle(t *testing.T) {
 			assert.Equal(t, want, cpu, "cycle %d", cycle)
 			assert.Equal(t, want, memory, "cycle %d", cycle)
 		}
-		assert.Equal(t, 1, clusters, "whether it knows several clusters is asked once an hour")
+		assert.Equal(t, 3, checks, "three checks once an hour")
 		p, ok := s.Profile(history.Key{Source: settings.Digest(), Namespace: "shop", Kind: v1alpha1.KindDeployment, Workload: "app0", Container: "app"}, at)
 		require.True(t, ok)
 		assert.Equal(t, 288, p.Of[recommender.CPU].Points)

@@ -29,8 +29,8 @@ type Client struct {
 	// maxBytes bounds an answer, unpacked; timeout bounds a request with its answer.
 	maxBytes int64
 	scope    Scope
-	// clusters remembers whether the server has pods of several clusters.
-	clusters clusters
+	// checks has the warnings about the server's data.
+	checks checks
 	// getOnly: the server, or a gateway in front of it, does not accept POST.
 	getOnly atomic.Bool
 }
@@ -65,7 +65,7 @@ func New(config Config) (*Client, error) {
 		timeout:    cmp.Or(config.Timeout, DefaultTimeout),
 		maxBytes:   cmp.Or(config.MaxBytes, DefaultMaxBytes),
 		scope:      ScopeOf(config.Labels),
-		clusters:   clusters{told: config.Labels[clusterLabel] != ""},
+		checks:     checks{cluster: config.Labels[clusterLabel] != ""},
 	}, nil
 }
 
@@ -90,7 +90,7 @@ func sameHost(request *http.Request, via []*http.Request) error {
 func (c *Client) Read(ctx context.Context, query usage.Query, yield func(usage.Series)) (usage.Report, error) {
 	report, err := Read(ctx, c.scope, query, c.Range, yield)
 	if err == nil {
-		c.clusters.warn(ctx, c, query, &report)
+		c.checks.warn(ctx, c, query, &report)
 	}
 	return report, err
 }

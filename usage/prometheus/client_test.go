@@ -127,7 +127,7 @@ func TestReadAsksOnceForEachMetric(t *testing.T) {
 
 	asked := server.asked()
 	require.Len(t, asked, 2, "whatever the number of namespaces")
-	for i, expression := range []string{prometheus.Everything.CPU(q), prometheus.Everything.Memory(q)} {
+	for i, expression := range []string{prometheus.ScopeOf(nil).CPU(q), prometheus.ScopeOf(nil).Memory(q)} {
 		want := map[string]string{"query": expression, "start": "1700000100", "end": "1700000700", "step": "300", "timeout": "1m0s"}
 		assert.Empty(t, cmp.Diff(want, asked[i].form))
 		assert.Equal(t, http.MethodPost, asked[i].method)

@@ -61,3 +61,13 @@ func TestExpressions(t *testing.T) {
 		})
 	}
 }
+
+// TestExpressionsOfServers: a server may have CPU series per CPU, and its cluster is named.
+func TestExpressionsOfServers(t *testing.T) {
+	q := usage.Query{Namespaces: []string{"a"}, Step: time.Hour, RateWindow: 90 * time.Second}
+	const rate = `(max without (cpu) (rate(container_cpu_usage_seconds_total{container!="",container!="POD",namespace="a",cluster="eu-1",cpu=~"total|"}[90s]))` +
+		` or sum without (cpu) (rate(container_cpu_usage_seconds_total{container!="",container!="POD",namespace="a",cluster="eu-1",cpu!~"total|"}[90s])))`
+	scope := prometheus.ScopeOf(map[string]string{"cluster": "eu-1"})
+	assert.Equal(t, `max by (namespace,pod,container) (`+rate+`) or label_replace(max by (namespace,pod,container) (max_over_time(`+rate+`[3600s:90s])),"attune_peak","true","","")`, scope.CPU(q))
+	assert.Equal(t, `max by (namespace,pod,container) (max_over_time(container_memory_working_set_bytes{container!="",container!="POD",namespace="a",cluster="eu-1"}[3600s]))`, scope.Memory(q))
+}

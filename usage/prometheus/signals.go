@@ -122,32 +122,32 @@ func parts(names []string) [][]string {
 
 // Used is the PromQL expression of the CPU, in cores, that a container used over the window.
 func (s Scope) Used(namespace, pod, container string, window time.Duration) string {
-	return fmt.Sprintf("max(rate(container_cpu_usage_seconds_total{namespace=%q,pod=%q,container=%q%s}[%s]))", namespace, pod, container, s, span(window))
+	return "max(" + s.rate(fmt.Sprintf("namespace=%q,pod=%q,container=%q%s", namespace, pod, container, s.matchers), window) + ")"
 }
 
 // NodeUsage is the PromQL expression of the CPU, in cores, that a node used over the window.
 func (s Scope) NodeUsage(node string, window time.Duration) string {
-	return fmt.Sprintf("max(rate(node_cpu_usage_seconds_total{node=%q%s}[%s]) or rate(container_cpu_usage_seconds_total{id=\"/\",node=%q%s}[%s]))",
-		node, s, span(window), node, s, span(window))
+	of := fmt.Sprintf("node=%q%s", node, s.matchers)
+	return fmt.Sprintf("max(rate(node_cpu_usage_seconds_total{%s}[%s]) or %s)", of, span(window), s.rate(`id="/",`+of, window))
 }
 
 // NodesPressure is the PromQL expression of the fraction of time, 0 to 1, in which some task of each node waited for
 // CPU over the window (PSI of its root cgroup).
 func (s Scope) NodesPressure(window time.Duration) string {
-	return perNode(fmt.Sprintf("rate(container_pressure_cpu_waiting_seconds_total{id=\"/\",node!=\"\"%s}[%s])", s, span(window)))
+	return perNode(fmt.Sprintf("rate(container_pressure_cpu_waiting_seconds_total{id=\"/\",node!=\"\"%s}[%s])", s.matchers, span(window)))
 }
 
 // NodesLoad is the PromQL expression of each node's load average over a minute, from node-exporter: by the label node,
 // or by the node name in its kernel.
 func (s Scope) NodesLoad() string {
-	named := fmt.Sprintf("label_replace(node_load1{node=\"\"%s} * on (instance) group_left (nodename) max by (instance,nodename) (node_uname_info{nodename!=\"\"%s}) ^ 0, \"node\", \"$1\", \"nodename\", \"(.+)\")", s, s)
-	return perNode(fmt.Sprintf("node_load1{node!=\"\"%s}", s)) + " or " + perNode(named)
+	named := fmt.Sprintf("label_replace(node_load1{node=\"\"%s} * on (instance) group_left (nodename) max by (instance,nodename) (node_uname_info{nodename!=\"\"%s}) ^ 0, \"node\", \"$1\", \"nodename\", \"(.+)\")", s.matchers, s.matchers)
+	return perNode(fmt.Sprintf("node_load1{node!=\"\"%s}", s.matchers)) + " or " + perNode(named)
 }
 
 // NodesUsage is the PromQL expression of the CPU, in cores, that each node used over the window.
 func (s Scope) NodesUsage(window time.Duration) string {
-	return perNode(fmt.Sprintf("rate(node_cpu_usage_seconds_total{node!=\"\"%s}[%s]) or rate(container_cpu_usage_seconds_total{id=\"/\",node!=\"\"%s}[%s])",
-		s, span(window), s, span(window)))
+	of := `node!=""` + s.matchers
+	return perNode(fmt.Sprintf("rate(node_cpu_usage_seconds_total{%s}[%s]) or %s", of, span(window), s.rate(`id="/",`+of, window)))
 }
 
 // perNode keeps the highest series of each node.
@@ -166,7 +166,7 @@ func AskNodes(ctx context.Context, expression string, at time.Time, ask Asker) (
 
 // some returns the matchers of the containers of some pods, without the pods' own cgroups and their sandboxes.
 func (s Scope) some(namespace string, pods []string) string {
-	return "namespace=" + strconv.Quote(namespace) + ",pod" + oneOf(pods) + `,container!="",container!="POD"` + string(s)
+	return "namespace=" + strconv.Quote(namespace) + ",pod" + oneOf(pods) + `,container!="",container!="POD"` + s.matchers
 }
 
 // NodeAsker evaluates an expression about all nodes at one time, and returns the values by node name.

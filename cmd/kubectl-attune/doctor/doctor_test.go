@@ -221,6 +221,17 @@ func TestPoliciesAndTheirUsage(t *testing.T) {
 	assert.Equal(t, []Result{{"usage", Warning, "usage of Deployment/web in namespace shop is stale: the newest step is of yesterday", "kubectl attune explain Deployment/web --namespace shop"}}, of(stale, "usage"))
 }
 
+// What a usage source lacks is a warning, once for all policies of the source, also while they are ready.
+func TestWarningsOfTheUsageSource(t *testing.T) {
+	const lacks = "it has no samples of container_oom_events_total"
+	first, second := policyIn("api", v1alpha1.ReasonMonitoring, time.Hour), policyIn("web", v1alpha1.ReasonMonitoring, time.Hour)
+	for _, p := range []*v1alpha1.AttunePolicy{&first, &second} {
+		p.Status.Conditions[0].Message = "watching 3 workloads" + answers.SourceWarning + lacks + "; and 2 more"
+	}
+	seen := &Seen{Scope: Scope{Now: now}, Policies: Read[v1alpha1.AttunePolicy]{Value: []v1alpha1.AttunePolicy{first, second}}}
+	assert.Equal(t, []Result{{"usage", Warning, "warning about a usage source: " + lacks + "; and 2 more", "kubectl describe attunepolicy api --namespace shop"}}, of(seen, "usage"))
+}
+
 // The doctor reports every finding of status. It may belong to two checks.
 func TestFindingsOfStatusAreTheDoctorsToo(t *testing.T) {
 	for _, reason := range []string{v1alpha1.ReasonMonitoring, v1alpha1.ReasonPaused, v1alpha1.ReasonInvalidConfig, v1alpha1.ReasonStaleData, v1alpha1.ReasonInsufficientData, ""} {

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -72,19 +73,7 @@ func usage(seen *Seen, f *findings) {
 	all := seen.policies()
 	for _, p := range all {
 		ready := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
-		if ready == nil || ready.Status != metav1.ConditionFalse || !slices.Contains(usageReasons, ready.Reason) {
-			continue
-		}
-		level := Problem
-		if ready.Reason == v1alpha1.ReasonInsufficientData {
-			level = Warning
-		}
-		stale[named(p)] = true
-		describe := "kubectl describe attunepolicy " + p.Name + " --namespace " + p.Namespace
-		if name, ok := policy.ClusterName(p.Name); ok {
-			describe = "kubectl describe attuneclusterpolicy " + name
-		}
-		f.add(level, describe, "policy %s has no usable usage data, %s: %s", named(p), ready.Reason, ready.Message)
+		stale[named(p)] = ready != nil && unusable(p, ready, f)
 	}
 	for _, rec := range seen.Recommendations.all() {
 		hold := staleHold(rec)
@@ -98,6 +87,30 @@ func usage(seen *Seen, f *findings) {
 		f.fine("no usage data is needed without a policy")
 	}
 	f.fine("usage data is up to date for all policies")
+}
+
+// unusable reports whether a policy is not ready because of its usage, and adds that finding, or the warnings about its
+// usage source. The policies of a source have the same warnings.
+func unusable(p *v1alpha1.AttunePolicy, ready *metav1.Condition, f *findings) bool {
+	describe := "kubectl describe attunepolicy " + p.Name + " --namespace " + p.Namespace
+	if name, ok := policy.ClusterName(p.Name); ok {
+		describe = "kubectl describe attuneclusterpolicy " + name
+	}
+	if ready.Status == metav1.ConditionFalse && slices.Contains(usageReasons, ready.Reason) {
+		level := Problem
+		if ready.Reason == v1alpha1.ReasonInsufficientData {
+			level = Warning
+		}
+		f.add(level, describe, "policy %s has no usable usage data, %s: %s", named(p), ready.Reason, ready.Message)
+		return true
+	}
+	if _, warning, has := strings.Cut(ready.Message, answers.SourceWarning); has {
+		sentence := "warning about a usage source: " + warning
+		if !slices.ContainsFunc(f.of, func(r Result) bool { return r.Sentence == sentence }) {
+			f.add(Warning, describe, "%s", sentence)
+		}
+	}
+	return false
 }
 
 // staleHold returns the first hold because of stale usage, or nil.
