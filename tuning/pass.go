@@ -50,7 +50,7 @@ func Decide(v View) Decision {
 // decide runs the deciders. The order matters:
 //  1. notAhead comes first: every later step subtracts stored times from Now, and a time in the future would extend
 //     each deadline.
-//  2. learnOOMFloors comes before advance and startResizes, so that no plan is below a floor that this reconcile has
+//  2. readEnds comes before every step that reads an OOM kill in a pod. learnOOMFloors comes before advance and startResizes, so that no plan is below a floor that this reconcile has
 //     just learned.
 //  3. rememberOriginals comes before any resize: afterwards the pod no longer shows its original resources.
 //  4. JudgeSuccessor comes before advance, which evicts pods.
@@ -65,6 +65,7 @@ func (d deciders) decide() {
 	d.endPause()
 	d.takeOver()
 	d.pauseForOtherWriter()
+	d.watcher.readEnds()
 	d.watcher.learnOOMFloors()
 	d.rememberOriginals()
 	d.judgeBirths()

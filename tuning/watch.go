@@ -195,8 +195,30 @@ func (d *watcher) reportVerified(record v1alpha1.ResizeRecord, state lifecycle.S
 	default:
 		d.tellOf(record, event.Normal(v1alpha1.EventResized, "Resized pod %s: %s; observing it", record.PodName, changed))
 	}
-	d.count(countSuccess, record, "")
-	d.out.Counts = append(d.out.Counts, tookOf(record)...)
+	if !state.Drift { // the metrics count only amounts that the runtime reports
+		d.count(countSuccess, record, "")
+		d.out.Counts = append(d.out.Counts, tookOf(record)...)
+	}
+}
+
+// readEnds replaces pods of the view by copies with corrected reasons of their terminations (harm.ReadEnds), and reports
+// each OOM kill of a node once.
+func (d *watcher) readEnds() {
+	d.view.Pods = slices.Clone(d.view.Pods)
+	for i, pod := range d.view.Pods {
+		if d.tooLarge(pod) || !anyContainerTerminated(pod) {
+			continue
+		}
+		ends := harm.Ends{Facts: d.view.Usage.Ends, Node: d.view.Nodes[pod.Spec.NodeName].Node, Records: d.out.Status.Records, Originals: d.before(pod)}
+		read, floors, messages, unsure := harm.ReadEnds(pod, d.out.Status.Floors, ends, d.view.Now)
+		d.view.Pods[i], d.out.Status.Floors = read, floors
+		for _, message := range messages {
+			d.tellOfPod(pod, event.Warning(v1alpha1.EventNodeOOM, "%s", message))
+		}
+		if unsure {
+			d.requeueAfter(harm.NodeKillWithin)
+		}
+	}
 }
 
 // learnOOMFloors learns floors from every OOM kill that the workload's pods show, also of pods that were never resized.

@@ -16,6 +16,7 @@ import (
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/lifecycle"
+	"attune.io/attune/resize/resizetest"
 )
 
 // newborn returns a pod that was created ten minutes before noon.
@@ -30,7 +31,7 @@ func endedEarly(pod *corev1.Pod, reason string, restarts int32) *corev1.Pod {
 	s := &pod.Status.ContainerStatuses[0]
 	s.RestartCount = restarts
 	s.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
-		Reason: reason, ContainerID: "containerd://before", StartedAt: metav1.NewTime(noon.Add(-9 * time.Minute)), FinishedAt: metav1.NewTime(noon.Add(-5 * time.Minute)),
+		Reason: reason, ExitCode: resizetest.ExitCode(reason), ContainerID: "containerd://before", StartedAt: metav1.NewTime(noon.Add(-9 * time.Minute)), FinishedAt: metav1.NewTime(noon.Add(-5 * time.Minute)),
 	}
 	return pod
 }
