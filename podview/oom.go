@@ -21,6 +21,10 @@ func Killed(t *corev1.ContainerStateTerminated) bool {
 	return t != nil && t.Reason == OOMKilled && t.ExitCode != 0 && t.ExitCode != 143
 }
 
+// ChildKilled reports whether the kernel OOM-killed a child process of a container, whose main process ended by itself
+// later.
+func ChildKilled(t *corev1.ContainerStateTerminated) bool { return t.Reason == OOMKilled && !Killed(t) }
+
 // OOM is one OOM kill of a container, read from its status. attune stores nothing about it in the pod.
 type OOM struct {
 	// Container is the name of the killed container.

@@ -178,6 +178,9 @@ func historyOf(rec *v1alpha1.AttuneRecommendation) table {
 func floorsOf(rec *v1alpha1.AttuneRecommendation) table {
 	t := table{Title: "Learned minimums", Header: []string{"container", "resource", "amount", "reason", "learned"}}
 	for _, f := range rec.Status.Floors {
+		if f.Amount.IsZero() { // an OOM kill of the node, which taught nothing
+			continue
+		}
 		t.Rows = append(t.Rows, []string{f.Container, f.Resource, answers.Readable(recommender.ResourceOf(f.Resource), f.Amount.String()), f.Reason, utc(f.LearnedAt.Time)})
 	}
 	return t
