@@ -30,8 +30,12 @@ func newborn(s recommender.Size) *corev1.Pod {
 func endedEarly(pod *corev1.Pod, reason string, restarts int32) *corev1.Pod {
 	s := &pod.Status.ContainerStatuses[0]
 	s.RestartCount = restarts
+	code := resizetest.ExitCode(reason)
+	if reason == "Error" {
+		code = 1
+	}
 	s.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
-		Reason: reason, ExitCode: resizetest.ExitCode(reason), ContainerID: "containerd://before", StartedAt: metav1.NewTime(noon.Add(-9 * time.Minute)), FinishedAt: metav1.NewTime(noon.Add(-5 * time.Minute)),
+		Reason: reason, ExitCode: code, ContainerID: "containerd://before", StartedAt: metav1.NewTime(noon.Add(-9 * time.Minute)), FinishedAt: metav1.NewTime(noon.Add(-5 * time.Minute)),
 	}
 	return pod
 }

@@ -100,7 +100,8 @@ func killed(c Case) resize.Verdict {
 }
 
 // restarted finds a container that restarts repeatedly, or once with an error after its memory was lowered: a heap that
-// is a share of the limit fails without an OOM kill. Restarts after an OOM kill do not count: if the resize did not
+// is a share of the limit fails without an OOM kill. A created pod (a baseline without a run) may fail once for other
+// reasons, such as a service that does not answer yet. Restarts after an OOM kill do not count: if the resize did not
 // cause the kill, it did not cause them.
 func restarted(c Case) resize.Verdict {
 	for _, change := range c.Changes {
@@ -114,7 +115,7 @@ func restarted(c Case) resize.Verdict {
 		switch {
 		case n >= harmfulRestarts:
 			message = fmt.Sprintf("container %s restarted %d times since the resize of %s", change.Container, n, at)
-		case n > 0 && lowersMemory(change) && len(ends) > 0 && ends[0].ExitCode != 0:
+		case n > 0 && lowersMemory(change) && change.Baseline.StartedAt != nil && len(ends) > 0 && ends[0].ExitCode != 0:
 			message = fmt.Sprintf("container %s ended with exit code %d after the resize of %s lowered its memory", change.Container, ends[0].ExitCode, at)
 		default:
 			continue
