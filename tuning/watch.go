@@ -204,6 +204,10 @@ func (d *watcher) reportVerified(record v1alpha1.ResizeRecord, state lifecycle.S
 // readEnds replaces pods of the view by copies with corrected reasons of their terminations (harm.ReadEnds), and reports
 // each OOM kill of a node once.
 func (d *watcher) readEnds() {
+	nothing := func(f v1alpha1.Floor) bool { return f.Amount.IsZero() } // an earlier kill of the node
+	if len(d.view.Usage.Ends) == 0 && !slices.ContainsFunc(d.out.Status.Floors, nothing) {
+		return
+	}
 	d.view.Pods = slices.Clone(d.view.Pods)
 	for i, pod := range d.view.Pods {
 		if d.tooLarge(pod) || !anyContainerTerminated(pod) {

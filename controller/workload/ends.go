@@ -35,9 +35,9 @@ func (c *Controller) observeKills(ctx context.Context, w *tuning.View) {
 			used, known := c.memory.usedAtKill.read(k.Evidence, endsLast, w.Now)
 			if !known {
 				used = lastBefore(w.Usage.Climbs[pod.UID][k.Container].Samples, k.At)
-				c.memory.usedAtKill.note(k.Evidence, used, endsLast, w.Now)
 			}
 			if used > 0 {
+				c.memory.usedAtKill.note(k.Evidence, used, endsLast, w.Now)
 				put(&w.Usage.Ends, k.Evidence, harm.KillFacts{Used: used, Workloads: c.killedOn(ctx, pod.Spec.NodeName, k.At)})
 			}
 		}

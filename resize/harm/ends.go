@@ -10,6 +10,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
 )
 
 const (
@@ -90,19 +91,31 @@ func ReadEnds(pod *corev1.Pod, floors []v1alpha1.Floor, ends Ends, now time.Time
 }
 
 // ofNode returns the sentence about an OOM kill that was the node's; empty: it was the container's. mayBe is true if the
-// container was far below its limit. A container that attune has lowered and observes is never killed by its node.
+// container was far below its limit a moment ago. A container that attune has lowered and observes, or lowered at
+// admission, is never killed by its node.
 func (e Ends) ofNode(pod *corev1.Pod, k podview.OOM, now time.Time) (message string, mayBe bool) {
 	facts := e.Facts[k.Evidence]
 	limit, _ := limitAtKill(pod, k, e.Records, e.Originals[k.Container], now)
 	_, change, open := changeOf(pod, e.Records, k.Container)
-	if facts.Used == 0 || float64(facts.Used) >= nodeKillUse*float64(limit) || open && lowersMemory(change) {
+	if facts.Used == 0 || float64(facts.Used) >= nodeKillUse*float64(limit) || open && lowersMemory(change) || bornWithLess(pod, k.Container, e.Originals) {
 		return "", false
 	}
 	if facts.Workloads < nodeKillWorkloads && !underPressure(e.Node, k.At) {
-		return "", true
+		return "", now.Sub(k.At).Abs() < 2*NodeKillWithin
 	}
 	return fmt.Sprintf("Node %s ran out of memory: container %s was OOM-killed at %s, when it used %s of its limit %s. Its limit stays. Raise the memory requests of the pods on the node",
 		pod.Spec.NodeName, k.Container, k.At.UTC().Format(time.RFC3339), recommender.Format(recommender.Memory, facts.Used), recommender.Format(recommender.Memory, limit)), true
+}
+
+// bornWithLess reports whether admission lowered the memory of a container, and its pod was not resized since.
+func bornWithLess(pod *corev1.Pod, container string, originals map[string]recommender.Size) bool {
+	birth, _ := BirthRecord(pod, originals)
+	return slices.ContainsFunc(resize.Changes(birth), func(c resize.Change) bool { return c.Container == container && lowersMemory(c) })
+}
+
+// killedByNode reports whether a container's status shows an OOM kill of the node (ReadEnds).
+func killedByNode(status *corev1.ContainerStatus) bool {
+	return podview.First(podview.Terminations(status), func(t *corev1.ContainerStateTerminated) bool { return t.Reason == nodeKill }) != nil
 }
 
 // underPressure reports whether a node (nil: not known) reports MemoryPressure, or did so until after a time.

@@ -103,34 +103,40 @@ func TestKillsOfTheNode(t *testing.T) {
 	lowers := recorded(desired, ofMemory)
 	raises := recorded(desired, func(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = podview.ToResources(size(500, 1000, 256, 512)) })
 	for _, tc := range []struct {
-		name         string
-		facts        KillFacts
-		node         *corev1.Node
-		records      []v1alpha1.ResizeRecord
-		node1, doubt bool
+		name          string
+		facts         KillFacts
+		node          *corev1.Node
+		records       []v1alpha1.ResizeRecord
+		original      recommender.Size
+		ofNode, doubt bool
 	}{
-		{name: "the node reports MemoryPressure", facts: KillFacts{Used: used}, node: short, node1: true},
-		{name: "the node reported it until after the kill", facts: KillFacts{Used: used}, node: pressure(corev1.ConditionFalse, noon), node1: true},
+		{name: "the node reports MemoryPressure", facts: KillFacts{Used: used}, node: short, ofNode: true},
+		{name: "the node reported it until after the kill", facts: KillFacts{Used: used}, node: pressure(corev1.ConditionFalse, noon), ofNode: true},
 		{name: "the node reported it long ago", facts: KillFacts{Used: used}, node: pressure(corev1.ConditionFalse, noon.Add(-time.Hour)), doubt: true},
-		{name: "three workloads at once", facts: KillFacts{Used: used, Workloads: 3}, node1: true},
+		{name: "three workloads at once", facts: KillFacts{Used: used, Workloads: 3}, ofNode: true},
 		{name: "two workloads at once", facts: KillFacts{Used: used, Workloads: 2}, doubt: true},
 		{name: "below 70 % of the limit, and nothing else", facts: KillFacts{Used: 600 * mi}, doubt: true},
 		{name: "close to its limit, under MemoryPressure", facts: KillFacts{Used: 720 * mi, Workloads: 5}, node: short},
 		{name: "usage is not known", facts: KillFacts{Workloads: 5}, node: short},
 		{name: "attune lowered it and observes it", facts: KillFacts{Used: used, Workloads: 5}, node: short, records: []v1alpha1.ResizeRecord{lowers}},
-		{name: "attune raised it and observes it", facts: KillFacts{Used: used, Workloads: 5}, node: short, records: []v1alpha1.ResizeRecord{raises}, node1: true},
+		{name: "attune raised it and observes it", facts: KillFacts{Used: used, Workloads: 5}, node: short, records: []v1alpha1.ResizeRecord{raises}, ofNode: true},
+		{name: "admission lowered it", facts: KillFacts{Used: used, Workloads: 5}, node: short, original: size(500, 1000, 512, 2048)},
+		{name: "admission lowered its CPU", facts: KillFacts{Used: used, Workloads: 5}, node: short, original: size(1000, 2000, 512, 1024), ofNode: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			pod := resized(desired, done(desired), restarts(1), last(ended("OOMKilled", "app-0", -time.Hour, 55*time.Second)))
+			pod := resized(desired, done(desired), restarts(2), last(ended("OOMKilled", "app-0", -time.Hour, 55*time.Second)))
 			pod.Generation, pod.Spec.NodeName = 1, "node-1"
 			kill := podview.OOMKills(pod)[0]
 			require.Equal(t, at, kill.At)
 			known := LearnKills(nil, pod, tc.records, nil, noon)
 			ends := Ends{Facts: map[string]KillFacts{kill.Evidence: tc.facts}, Node: tc.node, Records: tc.records}
+			if tc.original != (recommender.Size{}) {
+				ends.Originals = map[string]recommender.Size{"app": tc.original}
+			}
 			read, floors, messages, unsure := ReadEnds(pod, known, ends, noon)
 			assert.Equal(t, tc.doubt, unsure)
 			assert.Len(t, podview.OOMKills(pod), 1, "the cached pod stays")
-			if !tc.node1 {
+			if !tc.ofNode {
 				assert.Same(t, pod, read)
 				assert.Equal(t, known, floors)
 				assert.Empty(t, messages)

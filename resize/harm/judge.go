@@ -106,7 +106,7 @@ func killed(c Case) resize.Verdict {
 func restarted(c Case) resize.Verdict {
 	for _, change := range c.Changes {
 		status := c.statuses[change.Container]
-		if podview.KilledSince(status, change.Baseline) != nil {
+		if podview.KilledSince(status, change.Baseline) != nil || killedByNode(status) {
 			continue
 		}
 		n, at := restartsSince(c.Pod, status, change), c.Record.WrittenAt.UTC().Format(time.RFC3339)

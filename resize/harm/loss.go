@@ -89,7 +89,7 @@ func lossOf(status *corev1.ContainerStatus, since, now time.Time) (what string, 
 		return "", ""
 	}
 	last, running := ends[0], status.State.Running
-	again := last.ExitCode != 0 && !last.StartedAt.Time.Before(since) && last.FinishedAt.Sub(last.StartedAt.Time) < loopEnds
+	again := last.ExitCode != 0 && !killedByNode(status) && !last.StartedAt.Time.Before(since) && last.FinishedAt.Sub(last.StartedAt.Time) < loopEnds
 	if !again || running != nil && now.Sub(running.StartedAt.Time) >= loopEnds {
 		return "", ""
 	}
