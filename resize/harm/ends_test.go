@@ -101,7 +101,9 @@ func TestKillsOfTheNode(t *testing.T) {
 	}
 	short := pressure(corev1.ConditionTrue, noon.Add(-time.Minute))
 	lowers := recorded(desired, ofMemory)
-	raises := recorded(desired, func(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = podview.ToResources(size(500, 1000, 256, 512)) })
+	raises := recorded(desired, func(r *v1alpha1.ResizeRecord) {
+		r.Prior[0].Resources, r.VerifiedOnce = podview.ToResources(size(500, 1000, 256, 512)), ago(30*time.Second)
+	})
 	for _, tc := range []struct {
 		name          string
 		facts         KillFacts
