@@ -97,7 +97,7 @@ func (e Ends) ofNode(pod *corev1.Pod, k podview.OOM, now time.Time) (message str
 	facts := e.Facts[k.Evidence]
 	limit, _ := limitAtKill(pod, k, e.Records, e.Originals[k.Container], now)
 	_, change, open := changeOf(pod, e.Records, k.Container)
-	if facts.Used == 0 || float64(facts.Used) >= nodeKillUse*float64(limit) || open && lowersMemory(change) || bornWithLess(pod, k.Container, e.Originals) {
+	if facts.Used == 0 || float64(facts.Used) >= nodeKillUse*float64(limit) || open && lowersMemory(change) || loweredAtAdmission(pod, k.Container, e.Originals) {
 		return "", false
 	}
 	if facts.Workloads < nodeKillWorkloads && !underPressure(e.Node, k.At) {
@@ -107,8 +107,8 @@ func (e Ends) ofNode(pod *corev1.Pod, k podview.OOM, now time.Time) (message str
 		pod.Spec.NodeName, k.Container, k.At.UTC().Format(time.RFC3339), recommender.Format(recommender.Memory, facts.Used), recommender.Format(recommender.Memory, limit)), true
 }
 
-// bornWithLess reports whether admission lowered the memory of a container, and its pod was not resized since.
-func bornWithLess(pod *corev1.Pod, container string, originals map[string]recommender.Size) bool {
+// loweredAtAdmission reports whether admission lowered the memory of a container, and its pod was not resized since.
+func loweredAtAdmission(pod *corev1.Pod, container string, originals map[string]recommender.Size) bool {
 	birth, _ := BirthRecord(pod, originals)
 	return slices.ContainsFunc(resize.Changes(birth), func(c resize.Change) bool { return c.Container == container && lowersMemory(c) })
 }
