@@ -26,7 +26,8 @@ func TestAKillOfTheNodeChangesNothing(t *testing.T) {
 	d := tuning.Decide(w)
 	require.Len(t, d.Writes, 1)
 	assert.Equal(t, recommender.Amount(1332*mi), d.Writes[0].Plan.Moves[0].To[recommender.Memory].Limit)
-	assert.LessOrEqual(t, d.RequeueAfter, harm.NodeKillWithin)
+	assert.Positive(t, d.After)
+	assert.LessOrEqual(t, d.After, harm.NodeKillWithin)
 
 	w.Rec.Status.Floors = d.Status.Floors
 	w.Usage.Ends = map[string]harm.KillFacts{evidence: {Used: 90 * mi, Workloads: 3}}
