@@ -14,6 +14,17 @@ import (
 // OOMKilled is the reason that a kubelet reports for a container that was OOM killed.
 const OOMKilled = "OOMKilled"
 
+// Killed reports whether a termination (nil: none) is an OOM kill of the container's main process. A runtime also gives
+// the reason OOMKilled where the kernel killed a child earlier in the run. Then the main process ended by itself: with
+// exit code 0, or with 143 after SIGTERM, such as that of a failed probe (kubernetes/kubernetes#140716).
+func Killed(t *corev1.ContainerStateTerminated) bool {
+	return t != nil && t.Reason == OOMKilled && t.ExitCode != 0 && t.ExitCode != 143
+}
+
+// ChildKilled reports whether the kernel OOM-killed a child process of a container, whose main process ended by itself
+// later.
+func ChildKilled(t *corev1.ContainerStateTerminated) bool { return t.Reason == OOMKilled && !Killed(t) }
+
 // OOM is one OOM kill of a container, read from its status. attune stores nothing about it in the pod.
 type OOM struct {
 	// Container is the name of the killed container.
@@ -37,7 +48,7 @@ func OOMKills(pod *corev1.Pod) []OOM {
 	var kills []OOM
 	for _, c := range Read(pod) {
 		for _, t := range Terminations(statuses[c.Name]) {
-			if t.Reason == OOMKilled {
+			if Killed(t) {
 				kills = append(kills, OOM{Container: c.Name, ContainerID: t.ContainerID, At: t.FinishedAt.Time, Limit: KillingLimit(pod, c.Size), Evidence: Evidence(t)})
 			}
 		}
@@ -77,7 +88,7 @@ func nodeAhead(pod *corev1.Pod) time.Duration {
 // KilledSince returns an OOM kill after the baseline of a resize record, or nil.
 func KilledSince(status *corev1.ContainerStatus, baseline v1alpha1.ContainerBaseline) *corev1.ContainerStateTerminated {
 	return First(Terminations(status), func(t *corev1.ContainerStateTerminated) bool {
-		return t.Reason == OOMKilled && EndedSince(status, t, baseline)
+		return Killed(t) && EndedSince(status, t, baseline)
 	})
 }
 

@@ -57,6 +57,7 @@ var narrowings = []row[narrowing]{
 	{withoutExcluded, all &^ restores, reasons{ReasonExcluded}},
 	{withoutHeld, steps | answers, reasons{ReasonHPA}},
 	{withoutFailedLimits, steps | answers | undos | spikes, reasons{ReasonMemoryInUse}},
+	{withoutChildKills, steps, reasons{ReasonChildKilled}},
 	{withinLimitRanges, all, reasons{ReasonLimitRange}},
 }
 

@@ -245,6 +245,41 @@ func TestMemoryLimitThatCouldNotBeLoweredStaysForADay(t *testing.T) {
 	assert.Equal(t, size(500, 1000, 600, 2048), specOf(got.Apply(web()))["app"], "raises go on")
 }
 
+func TestMemoryStaysForADayAfterAChildWasKilled(t *testing.T) {
+	plan := mustPlan(t, web(), wish(size(250, 500, 256, 512)))
+	for _, tc := range []struct {
+		code int32
+		ago  time.Duration
+		want recommender.Size
+	}{
+		{143, 23 * time.Hour, size(250, 500, 512, 1024)},
+		{0, time.Hour, size(250, 500, 512, 1024)},
+		{143, 24 * time.Hour, size(250, 500, 256, 512)},
+		{137, time.Hour, size(250, 500, 256, 512)},
+	} {
+		pod, end := web(), ended("OOMKilled", "app-0", -48*time.Hour, time.Minute-tc.ago)
+		end.ExitCode = tc.code
+		last(end)(pod)
+		got, refusal := Admit(pod, plan, open())
+		require.Nil(t, refusal)
+		assert.Equal(t, tc.want, specOf(got.Apply(pod))["app"], "exit code %d, %s ago", tc.code, tc.ago)
+		if tc.want[recommender.Memory].Limit == 1024*mi {
+			require.Len(t, got.LeftOut, 1)
+			check(t, ReasonChildKilled, &got.LeftOut[0])
+			assert.Equal(t, end.FinishedAt.Add(24*time.Hour), got.LeftOut[0].Until)
+		}
+		raise, refusal := Admit(pod, mustPlan(t, web(), wish(size(500, 1000, 600, 2048))), open())
+		require.Nil(t, refusal)
+		assert.Equal(t, size(500, 1000, 600, 2048), specOf(raise.Apply(pod))["app"], "raises go on")
+	}
+	pod, end := web(), ended("OOMKilled", "app-0", -48*time.Hour, -time.Hour)
+	end.ExitCode = 0
+	last(end)(pod)
+	_, refusal := Admit(pod, mustPlan(t, web(), wish(size(0, 0, 256, 512))), open())
+	check(t, ReasonChildKilled, refusal)
+	assert.Equal(t, "the memory of container app is not lowered before 2026-03-05T10:59:00Z: a child process was OOM-killed in the run that ended at 2026-03-04T10:59:00Z. Check the memory of the child processes", refusal.Message)
+}
+
 func TestPlanWithOnlyBlockedResourcesIsRefused(t *testing.T) {
 	_, refusal := Admit(web(), mustPlan(t, web(), wish(size(250, 500, 0, 0))), world(func(w *GateInput) {
 		w.Workload.HPA = map[string]Held{"": {By: "web", Of: [2]bool{true, false}}}

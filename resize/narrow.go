@@ -2,10 +2,12 @@ package resize
 
 import (
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -52,6 +54,29 @@ func withoutFailedLimits(_ *corev1.Pod, p Plan, in GateInput) Plan {
 	return narrowed(p, func(m Move) (recommender.Size, *Refusal) {
 		return WithoutMemoryLimitDecrease(m), Refuse(ReasonMemoryInUse,
 			"a memory limit of the workload could not be lowered recently; the limit stays until %s", clock(in.Status.Tries[i].Until))
+	})
+}
+
+// childKillRest is how long after a run in which a child process was OOM-killed the memory of its container stays.
+const childKillRest = 24 * time.Hour
+
+// withoutChildKills lowers no memory of a container within childKillRest of the end of such a run: its memory was short,
+// although the container was not killed.
+func withoutChildKills(pod *corev1.Pod, p Plan, in GateInput) Plan {
+	if !anyMove(p, func(m Move) bool { return m.LowersOf(recommender.Memory) }) {
+		return p
+	}
+	statuses := podview.Statuses(pod)
+	return narrowed(p, func(m Move) (recommender.Size, *Refusal) {
+		for _, t := range podview.Terminations(statuses[m.Container]) {
+			if until := t.FinishedAt.Add(childKillRest); podview.ChildKilled(t) && in.Now.Before(until) {
+				to := m.To
+				to[recommender.Memory] = withoutDecreases(m)[recommender.Memory]
+				return to, waitUntil(until, ReasonChildKilled, "the memory of container %s is not lowered before %s: a child process was OOM-killed in the run that ended at %s. Check the memory of the child processes",
+					m.Container, until.UTC().Format(time.RFC3339), clock(t.FinishedAt))
+			}
+		}
+		return m.To, nil
 	})
 }
 

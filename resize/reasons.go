@@ -37,6 +37,7 @@ const (
 const (
 	ReasonNoChange            = "NoChange"            // The pod already has the wanted resources.
 	ReasonBestEffort          = "BestEffort"          // Kubernetes cannot resize a pod without requests and limits.
+	ReasonChildKilled         = "ChildOOMKilled"      // A child process of the container was OOM-killed in the last 24 hours, so attune does not lower its memory.
 	ReasonCriticalPriority    = "CriticalPriority"    // The kubelet may evict other pods so that a pod of this priority can grow.
 	ReasonMemoryInUse         = "MemoryInUse"         // The container uses too much memory for a lower limit.
 	ReasonMemoryLimitDecrease = "MemoryLimitDecrease" // This version of Kubernetes cannot lower a memory limit without a restart.
@@ -148,7 +149,7 @@ var Reasons = map[string][]Lifter{
 	ReasonInfeasible: nil, ReasonDeferred: nil, ReasonUnobserved: nil, ReasonTimeout: nil, ReasonActuation: nil, ReasonTerminal: nil,
 	ReasonSuperseded: nil, ReasonNotSent: nil, ReasonUnconcluded: nil, ReasonDrift: nil, ReasonReplaced: nil, ReasonNothingBack: nil,
 	ReasonPodFinished: nil, ReasonPodDeleted: nil, ReasonNotScheduled: nil, ReasonNotStarted: nil, ReasonNotReady: nil, ReasonDoesNotFit: nil,
-	ReasonFailedStart: nil, ReasonUnschedulable: nil, ReasonNoChange: nil, ReasonBestEffort: nil, ReasonCriticalPriority: nil, ReasonMemoryInUse: nil,
+	ReasonFailedStart: nil, ReasonUnschedulable: nil, ReasonNoChange: nil, ReasonBestEffort: nil, ReasonChildKilled: nil, ReasonCriticalPriority: nil, ReasonMemoryInUse: nil,
 	ReasonMemoryUnknown: nil, ReasonMemoryVolume: nil, ReasonResizeUnderway: nil, ReasonResourceClaims: nil, ReasonRestartedLately: nil,
 	ReasonNotRunning: nil, ReasonStartedJustNow: nil, ReasonStaticPod: nil, ReasonWindows: nil, ReasonPaused: nil, ReasonWorkloadPaused: nil,
 	ReasonMode: nil, ReasonSkipped: nil, ReasonTooLarge: nil, ReasonExcluded: nil, ReasonHPA: nil, ReasonVPA: nil, ReasonOutsideSchedule: nil,

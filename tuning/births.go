@@ -132,6 +132,30 @@ func (v *View) youngest(of func(*corev1.Pod) bool) (born time.Time) {
 	return born
 }
 
+// readEnds replaces pods of the view by copies with corrected reasons of their terminations (harm.ReadEnds), and reports
+// each OOM kill of a node once.
+func (d *learned) readEnds() {
+	nothing := func(f v1alpha1.Floor) bool { return f.Amount.IsZero() } // an earlier kill of the node
+	if len(d.view.Usage.Ends) == 0 && !slices.ContainsFunc(d.floors, nothing) {
+		return
+	}
+	d.view.Pods = slices.Clone(d.view.Pods)
+	for i, pod := range d.view.Pods {
+		if d.records.tooLarge(pod) || !anyContainerTerminated(pod) {
+			continue
+		}
+		ends := harm.Ends{Facts: d.view.Usage.Ends, Node: d.view.Nodes[pod.Spec.NodeName].Node, Records: d.records.open, Originals: d.before(pod)}
+		read, floors, messages, unsure := harm.ReadEnds(pod, d.floors, ends, d.view.Now)
+		d.view.Pods[i], d.floors = read, floors
+		for _, message := range messages {
+			d.reports.addPodEvent(pod, event.Warning(v1alpha1.EventNodeOOM, "%s", message))
+		}
+		if unsure {
+			d.reports.requeueAfter(harm.NodeKillWithin)
+		}
+	}
+}
+
 // learnOOMFloors learns floors from every OOM kill that the workload's pods show, also of pods that were never resized.
 // So siblings and the next seed are raised too, and a size that was killed does not stay verified.
 func (d *learned) learnOOMFloors() {

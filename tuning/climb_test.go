@@ -514,7 +514,7 @@ func TestARefusedRaiseEndsNoWatch(t *testing.T) {
 			status := &w.Pods[0].Status.ContainerStatuses[0]
 			status.RestartCount = 1
 			status.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
-				Reason: "OOMKilled", ContainerID: "containerd://web-1", StartedAt: metav1.NewTime(now.Add(-time.Hour)), FinishedAt: metav1.NewTime(now.Add(20 * time.Second)),
+				Reason: "OOMKilled", ExitCode: 137, ContainerID: "containerd://web-1", StartedAt: metav1.NewTime(now.Add(-time.Hour)), FinishedAt: metav1.NewTime(now.Add(20 * time.Second)),
 			}
 			status.ContainerID, status.State.Running.StartedAt = "containerd://web-1-1", metav1.NewTime(now.Add(21*time.Second))
 			d = tuning.Decide(w)
@@ -566,7 +566,7 @@ func TestARaiseThatIsKilledTeachesItsFloor(t *testing.T) {
 		status := &w.Pods[0].Status.ContainerStatuses[0]
 		status.RestartCount = 1
 		status.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
-			Reason: "OOMKilled", ContainerID: "containerd://web-1", StartedAt: metav1.NewTime(now.Add(-time.Hour)), FinishedAt: metav1.NewTime(now.Add(50 * time.Second)),
+			Reason: "OOMKilled", ExitCode: 137, ContainerID: "containerd://web-1", StartedAt: metav1.NewTime(now.Add(-time.Hour)), FinishedAt: metav1.NewTime(now.Add(50 * time.Second)),
 		}
 		status.ContainerID, status.State.Running.StartedAt = "containerd://web-1-1", metav1.NewTime(now.Add(51*time.Second))
 	})

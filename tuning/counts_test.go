@@ -9,6 +9,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 	"attune.io/attune/tuning"
 )
@@ -26,6 +27,25 @@ func TestWhatIsCountedOfARecord(t *testing.T) {
 	}, tuning.CountsOf("reverted", record, "oomkill"))
 	assert.Equal(t, []tuning.Count{{Took: 3 * time.Second}}, tuning.TookOf(record))
 	assert.Nil(t, tuning.TookOf(v1alpha1.ResizeRecord{}), "never verified")
+}
+
+// Amounts that the runtime does not report are no success: the event says so, and nothing is counted.
+func TestDriftIsNoSuccess(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reported int64
+		want     []tuning.Count
+	}{
+		"as requested":  {300, []tuning.Count{{Resource: "cpu", Result: "success"}, {Took: 5 * time.Minute}}},
+		"other amounts": {500, nil},
+	} {
+		w := resized(t, v1alpha1.RecordApplied, sizeOf(300, 0, 512, 0))
+		w.Rec.Status.Records[0].VerifiedOnce = &metav1.Time{Time: now.Add(-5 * time.Minute)}
+		reported := podview.ToRequirements(sizeOf(recommender.Amount(tc.reported), 0, 512, 0))
+		w.Pods[0].Status.ContainerStatuses[0].Resources = &reported
+		d := tuning.Decide(w)
+		assert.Equal(t, tc.want, d.Counts, name)
+		assert.Len(t, told(d), 1, name)
+	}
 }
 
 // A raise before an OOM kill and its restore are counted in addition to their resizes.

@@ -41,8 +41,8 @@ func Decide(v View) Decision {
 }
 
 // decide runs the deciders. The order matters:
-//  1. learnOOMFloors comes before advance and startResizes, so that no plan is below a floor that this reconcile has
-//     just learned.
+//  1. readEnds comes before every step that reads an OOM kill in a pod. learnOOMFloors comes before advance and
+//     startResizes, so that no plan is below a floor that this reconcile has just learned.
 //  2. rememberOriginals comes before any resize: afterwards the pod no longer shows its original resources.
 //  3. judgeSuccessor comes before advance, which evicts pods.
 //  4. advance comes before startResizes: a closed record makes room for a new one, and a regression extends the backoff
@@ -55,6 +55,7 @@ func (d *deciders) decide() Decision {
 	d.pauses.endPause()
 	d.pauses.takeOver()
 	d.pauses.pauseForOtherWriter()
+	d.learned.readEnds()
 	d.learned.learnOOMFloors()
 	d.learned.rememberOriginals()
 	d.learned.judgeBirths()

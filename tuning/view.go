@@ -116,6 +116,8 @@ type UsageView struct {
 	// Climbs are the newest samples of containers with a memory limit, by pod and container. Unknown ones are
 	// missing.
 	Climbs map[types.UID]map[string]Climb
+	// Ends are measurements about recent terminations of containers, by podview.Evidence.
+	Ends map[string]harm.KillFacts
 	// MemorySoon reports that the pod's memory usage will be known within seconds.
 	MemorySoon map[types.UID]bool
 }

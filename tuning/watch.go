@@ -201,8 +201,10 @@ func (d *watcher) reportVerified(record v1alpha1.ResizeRecord, state lifecycle.S
 	default:
 		d.reports.addRecordEvent(record, event.Normal(v1alpha1.EventResized, "Resized pod %s: %s; observing it", record.PodName, changed))
 	}
-	d.reports.addCounts(countSuccess, record, "")
-	d.reports.counts = append(d.reports.counts, tookOf(record)...)
+	if !state.Drift { // the metrics count only amounts that the runtime reports
+		d.reports.addCounts(countSuccess, record, "")
+		d.reports.counts = append(d.reports.counts, tookOf(record)...)
+	}
 }
 
 // unsure reports that an action needs the pod from the API server, and that it could not be read. Regressions are

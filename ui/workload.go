@@ -165,7 +165,8 @@ func historyOf(rec *v1alpha1.AttuneRecommendation) table {
 }
 
 func floorsOf(rec *v1alpha1.AttuneRecommendation) table {
-	return tableOf("Learned minimums", []string{"container", "resource", "amount", "reason", "learned"}, rec.Status.Floors, func(f v1alpha1.Floor) []string {
+	learned := slices.DeleteFunc(slices.Clone(rec.Status.Floors), func(f v1alpha1.Floor) bool { return f.Amount.IsZero() }) // a kill of the node teaches nothing
+	return tableOf("Learned minimums", []string{"container", "resource", "amount", "reason", "learned"}, learned, func(f v1alpha1.Floor) []string {
 		return []string{f.Container, f.Resource, answers.Readable(recommender.ResourceOf(f.Resource), f.Amount.String()), f.Reason, utc(f.LearnedAt.Time)}
 	})
 }

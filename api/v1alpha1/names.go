@@ -117,6 +117,8 @@ const (
 	EventResizeFailed  = "ResizeFailed"
 	EventResizeSkipped = "ResizeSkipped"
 	EventReverted      = "Reverted"
+	// EventNodeOOM: the pod's node ran out of memory, and the kernel killed a container far below its limit.
+	EventNodeOOM       = "NodeOOM"
 	EventSeedMarkedBad = "SeedMarkedBad"
 	EventUndone        = "Undone"
 	// EventLoweringBlocked: the webhook no longer lowers new pods of a template generation.

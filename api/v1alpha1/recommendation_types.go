@@ -650,7 +650,8 @@ type Floor struct {
 	Resource string `json:"resource"`
 	// Amount that attune does not go below.
 	Amount resource.Quantity `json:"amount"`
-	// Reason is oomkill, throttle, restart, notready or slo.
+	// Reason is oomkill, throttle, restart, notready or slo. A row with nodekill and the amount 0 is an OOM kill of the
+	// node, from which attune learned no minimum.
 	Reason string `json:"reason"`
 	// LearnedAt is when the regression happened.
 	LearnedAt metav1.Time `json:"learnedAt"`

@@ -142,7 +142,7 @@ func TestSampler(t *testing.T) {
 	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("250m")
 	require.NoError(t, writer(t, p).Update(t.Context(), pod))
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", LastTerminationState: corev1.ContainerState{
-		Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", FinishedAt: metav1.NewTime(killed)},
+		Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137, FinishedAt: metav1.NewTime(killed)},
 	}}}
 	require.NoError(t, writer(t, p).Status().Update(t.Context(), pod))
 	for range 3 {

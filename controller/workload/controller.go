@@ -138,6 +138,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 		}
 		return reconcile.Result{RequeueAfter: atOnce}, nil
 	}
+	measurer{c.Gauges, c.RecentCPU}.measureEnds(ctx, &w)
 	measurer{c.Gauges, c.RecentCPU}.measure(ctx, &w)
 	d := c.decide(ctx, &w)
 	c.memory.meters.fleet.storeFigures(w, d.Status)

@@ -270,6 +270,7 @@ func livePod(ctx context.Context, live client.Reader, pod *corev1.Pod) (*corev1.
 func (c *Controller) decideUrgent(ctx context.Context, w *tuning.View) (decided, bool) {
 	kills := slices.ContainsFunc(w.Pods, tuning.Killed)
 	c.observeClimbs(ctx, w)
+	c.observeKills(ctx, w)
 	kills = w.Climbing() || kills
 	if kills || len(w.Rec.Status.Records) > 0 {
 		w.Part = tuning.OpenPart

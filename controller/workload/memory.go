@@ -11,6 +11,7 @@ import (
 
 	"attune.io/attune/internal/board"
 	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
 	"attune.io/attune/tuning"
 	"attune.io/attune/usage"
 )
@@ -38,6 +39,9 @@ type memory struct {
 	steps           steps
 	pace            pace
 	limit           limit
+	// usedAtKill is the memory of OOM-killed containers before the kill, in bytes, by podview.Evidence. If it is lost, the
+	// kill counts as one at the container's limit.
+	usedAtKill fresh[string, recommender.Amount]
 	// traced are the recent memory samples of a workload's pods, by its recommendation.
 	traced fresh[types.NamespacedName, usage.Traces]
 }

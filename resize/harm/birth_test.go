@@ -16,6 +16,7 @@ import (
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/lifecycle"
+	"attune.io/attune/resize/resizetest"
 )
 
 // createdPod returns a pod that was created ten minutes before noon.
@@ -29,8 +30,12 @@ func createdPod(s recommender.Size) *corev1.Pod {
 func endedEarly(pod *corev1.Pod, reason string, restarts int32) *corev1.Pod {
 	s := &pod.Status.ContainerStatuses[0]
 	s.RestartCount = restarts
+	code := resizetest.ExitCode(reason)
+	if reason == "Error" {
+		code = 1
+	}
 	s.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
-		Reason: reason, ContainerID: "containerd://before", StartedAt: metav1.NewTime(noon.Add(-9 * time.Minute)), FinishedAt: metav1.NewTime(noon.Add(-5 * time.Minute)),
+		Reason: reason, ExitCode: code, ContainerID: "containerd://before", StartedAt: metav1.NewTime(noon.Add(-9 * time.Minute)), FinishedAt: metav1.NewTime(noon.Add(-5 * time.Minute)),
 	}
 	return pod
 }

@@ -99,18 +99,28 @@ func killed(c Case) resize.Verdict {
 	return resize.Verdict{}
 }
 
-// restarted finds a container that restarts repeatedly. Restarts after an OOM kill do not count: if the resize did not
+// restarted finds a container that restarts repeatedly, or once with an error after its memory was lowered: a heap that
+// is a share of the limit fails without an OOM kill. A created pod (a baseline without a run) may fail once for other
+// reasons, such as a service that does not answer yet. Restarts after an OOM kill do not count: if the resize did not
 // cause the kill, it did not cause them.
 func restarted(c Case) resize.Verdict {
 	for _, change := range c.Changes {
 		status := c.statuses[change.Container]
-		if podview.KilledSince(status, change.Baseline) != nil {
+		if podview.KilledSince(status, change.Baseline) != nil || killedByNode(status) {
 			continue
 		}
-		if n := restartsSince(c.Pod, status, change); n >= harmfulRestarts {
-			return resize.Verdict{Harm: resize.HarmRestart, Container: change.Container, Message: fmt.Sprintf(
-				"container %s restarted %d times since the resize of %s", change.Container, n, c.Record.WrittenAt.UTC().Format(time.RFC3339))}
+		n, at := restartsSince(c.Pod, status, change), c.Record.WrittenAt.UTC().Format(time.RFC3339)
+		ends := podview.Terminations(status)
+		message := ""
+		switch {
+		case n >= harmfulRestarts:
+			message = fmt.Sprintf("container %s restarted %d times since the resize of %s", change.Container, n, at)
+		case n > 0 && lowersMemory(change) && change.Baseline.StartedAt != nil && len(ends) > 0 && ends[0].ExitCode != 0:
+			message = fmt.Sprintf("container %s ended with exit code %d after the resize of %s lowered its memory", change.Container, ends[0].ExitCode, at)
+		default:
+			continue
 		}
+		return resize.Verdict{Harm: resize.HarmRestart, Container: change.Container, Message: message}
 	}
 	return resize.Verdict{}
 }
@@ -140,11 +150,17 @@ func movesMemory(record v1alpha1.ResizeRecord, c resize.Change) bool {
 	})
 }
 
+// lowersMemory reports whether a resize lowers a container's memory limit, or its request if it has no limit.
+func lowersMemory(c resize.Change) bool {
+	return podview.LimitOrRequest(c.Desired[recommender.Memory]) < podview.LimitOrRequest(c.Prior[recommender.Memory])
+}
+
 // childKilled reports an OOM kill of a process that was not the container's main process: the container keeps running
 // and its status shows nothing.
 func childKilled(c Case) resize.Verdict {
 	for _, change := range c.Changes {
-		if n := c.Signals.OOMEvents[change.Container]; n > 0 && movesMemory(c.Record, change) {
+		n := c.Signals.OOMEvents[change.Container] - c.killsBefore(change)
+		if n > 0 && movesMemory(c.Record, change) {
 			live := podview.ByName(podview.Read(c.Pod))[change.Container]
 			return resize.Verdict{Harm: resize.HarmOOM, Container: change.Container, Evidence: resizeEvidence(c.Record),
 				Ceiling: ceiling(podview.KillingLimit(c.Pod, live.Size), change.Baseline.ContainerID, c.Record, change),
@@ -164,6 +180,21 @@ func unseenKills(c Case) resize.Verdict {
 		}
 	}
 	return resize.Verdict{NotJudged: notJudged}
+}
+
+// eventLag is how long after a kill a source may show its event first: a scrape interval and the kubelet's own.
+const eventLag = 2 * time.Minute
+
+// killsBefore counts the OOM kills in a container's status shortly before the resize. Their events may be measured only
+// after it. Each is the kill that the resize answers, and not one of the new size.
+func (c Case) killsBefore(change resize.Change) (n float64) {
+	status := c.statuses[change.Container]
+	for _, t := range podview.Terminations(status) {
+		if podview.Killed(t) && !podview.EndedSince(status, t, change.Baseline) && c.Record.WrittenAt.Sub(t.FinishedAt.Time) < eventLag {
+			n++
+		}
+	}
+	return n
 }
 
 // excused makes the verdict of an Excusable trigger inconclusive if it has another possible cause: a node that is or was

@@ -52,7 +52,7 @@ func TestOOMIsLinkedToTheResize(t *testing.T) {
 		{"a crash before the one it answers", recorded(desired, crashed, baseline(second, 1)), edits(last(ended(killed, "app-0", -time.Hour, -time.Second)), restarts(1)), ""},
 		{"the first container of a pod that had none", recorded(desired, never), edits(now(ended(killed, "app-0", 0, time.Second))), resize.HarmOOM},
 		{"no id at all", recorded(desired),
-			edits(last(&corev1.ContainerStateTerminated{Reason: killed, FinishedAt: metav1.NewTime(noon), StartedAt: metav1.NewTime(noon)}), restarts(1)), resize.HarmOOM},
+			edits(last(&corev1.ContainerStateTerminated{Reason: killed, ExitCode: 137, FinishedAt: metav1.NewTime(noon), StartedAt: metav1.NewTime(noon)}), restarts(1)), resize.HarmOOM},
 		{"the count began anew, a later container", recorded(desired, baseline("containerd://app-4", 4)),
 			edits(last(ended(killed, "app-0", time.Minute, 2*time.Minute)), restarts(1)), resize.HarmOOM},
 		{"the count began anew, an earlier container", recorded(desired, baseline("containerd://app-4", 4)),

@@ -81,7 +81,7 @@ const loopEnds = 10 * time.Minute
 func lossOf(status *corev1.ContainerStatus, since, now time.Time) (what string, harm resize.Harm) {
 	ends := podview.Terminations(status)
 	for _, t := range ends {
-		if t.Reason == podview.OOMKilled && t.FinishedAt.After(since) {
+		if podview.Killed(t) && t.FinishedAt.After(since) {
 			return "was OOM-killed at " + t.FinishedAt.UTC().Format(time.RFC3339), resize.HarmOOM
 		}
 	}
@@ -89,7 +89,7 @@ func lossOf(status *corev1.ContainerStatus, since, now time.Time) (what string, 
 		return "", ""
 	}
 	last, running := ends[0], status.State.Running
-	again := last.ExitCode != 0 && !last.StartedAt.Time.Before(since) && last.FinishedAt.Sub(last.StartedAt.Time) < loopEnds
+	again := last.ExitCode != 0 && !killedByNode(status) && !last.StartedAt.Time.Before(since) && last.FinishedAt.Sub(last.StartedAt.Time) < loopEnds
 	if !again || running != nil && now.Sub(running.StartedAt.Time) >= loopEnds {
 		return "", ""
 	}

@@ -28,7 +28,7 @@ func fleet(replicas, containers int) []*corev1.Pod {
 			pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{
 				Name: name, RestartCount: 1, ContainerID: "containerd://now", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
 				LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-					Reason: "OOMKilled", ContainerID: fmt.Sprintf("containerd://%d-%d", i, c), FinishedAt: metav1.NewTime(noon.Add(time.Duration(i) * time.Second)),
+					Reason: "OOMKilled", ExitCode: 137, ContainerID: fmt.Sprintf("containerd://%d-%d", i, c), FinishedAt: metav1.NewTime(noon.Add(time.Duration(i) * time.Second)),
 				}},
 			})
 		}

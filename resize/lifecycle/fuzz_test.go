@@ -139,7 +139,7 @@ func (d dice) disturbStatus(status *corev1.ContainerStatus) {
 	}
 	if d.rarely() {
 		status.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
-			Reason: "OOMKilled", ContainerID: []string{"", status.ContainerID, "x"}[d.IntN(3)], FinishedAt: metav1.NewTime(noon.Add(d.while())),
+			Reason: "OOMKilled", ExitCode: 137, ContainerID: []string{"", status.ContainerID, "x"}[d.IntN(3)], FinishedAt: metav1.NewTime(noon.Add(d.while())),
 		}
 	}
 	if d.rarely() {

@@ -112,7 +112,7 @@ func TestAssessKeepsTheKubeletsMessage(t *testing.T) {
 func TestRegressionOutranksStates(t *testing.T) {
 	killed := func(p *corev1.Pod) {
 		p.Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
-			Reason: "OOMKilled", ContainerID: "containerd://app-0", FinishedAt: metav1.NewTime(noon.Add(-10 * time.Second)),
+			Reason: "OOMKilled", ExitCode: 137, ContainerID: "containerd://app-0", FinishedAt: metav1.NewTime(noon.Add(-10 * time.Second)),
 		}
 	}
 	for _, tc := range []struct {

@@ -226,9 +226,17 @@ func Done(s recommender.Size) func(*corev1.Pod) {
 func Ended(why, id string, started, finished time.Duration) *corev1.ContainerStateTerminated {
 	written := Noon.Add(-time.Minute)
 	return &corev1.ContainerStateTerminated{
-		Reason: why, ContainerID: "containerd://" + id,
+		Reason: why, ExitCode: ExitCode(why), ContainerID: "containerd://" + id,
 		StartedAt: metav1.NewTime(written.Add(started)), FinishedAt: metav1.NewTime(written.Add(finished)),
 	}
+}
+
+// ExitCode returns the exit code that a runtime reports with a reason: of SIGKILL after an OOM kill.
+func ExitCode(reason string) int32 {
+	if reason == podview.OOMKilled {
+		return 137
+	}
+	return 0
 }
 
 // Last sets the last termination of the pod's first container.

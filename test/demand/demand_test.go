@@ -128,7 +128,7 @@ func pod(cpu string, restarts int32, started time.Time) *corev1.Pod {
 	s := corev1.ContainerStatus{Name: "app", RestartCount: restarts, Resources: &corev1.ResourceRequirements{Limits: container(cpu, "1Gi").Actual.Limits}}
 	s.State.Running = &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(started)}
 	if restarts > 0 {
-		s.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{Reason: "OOMKilled", FinishedAt: metav1.NewTime(started)}
+		s.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137, FinishedAt: metav1.NewTime(started)}
 	}
 	p.Spec.NodeName, p.Status.ContainerStatuses = "node-0", []corev1.ContainerStatus{s}
 	return p

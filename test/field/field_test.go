@@ -59,6 +59,8 @@ type report struct {
 	Case      *example `json:"case,omitempty"`
 	// Eviction is a case of evictions.
 	Eviction *eviction `json:"eviction,omitempty"`
+	// Kill is a case of a termination.
+	Kill *kill `json:"kill,omitempty"`
 }
 
 // shown names a test function of a package, by the package's folder.
@@ -142,7 +144,7 @@ func TestReportsAreComplete(t *testing.T) {
 			for _, source := range r.Source {
 				assert.Regexp(t, `^[\w.-]+/[\w.-]+#[0-9]+$`, source)
 			}
-			assert.True(t, r.Case != nil || r.Eviction != nil || len(r.Tests) > 0, "a case or a test shows the report")
+			assert.True(t, r.Case != nil || r.Eviction != nil || r.Kill != nil || len(r.Tests) > 0, "a case or a test shows the report")
 			for _, s := range r.Tests {
 				assert.Contains(t, []string{"memory", "apiserver", "cluster"}, s.Level)
 				assert.Contains(t, testsOf(t, s.Package), s.Test, s.Package)
@@ -180,6 +182,9 @@ func TestCases(t *testing.T) {
 		}
 		if r.Eviction != nil {
 			t.Run(r.ID, r.Eviction.run)
+		}
+		if r.Kill != nil {
+			t.Run(r.ID, r.Kill.run)
 		}
 	}
 }
@@ -397,7 +402,7 @@ func TestDocumentIsUpToDate(t *testing.T) {
 				repository, number, _ := strings.Cut(source, "#")
 				links = append(links, fmt.Sprintf("[%s](https://github.com/%s/issues/%s)", source, repository, number))
 			}
-			if r.Case != nil || r.Eviction != nil {
+			if r.Case != nil || r.Eviction != nil || r.Kill != nil {
 				tests = append(tests, "memory: `TestCases/"+r.ID+"`")
 			}
 			for _, s := range r.Tests {

@@ -39,7 +39,7 @@ func runsWith(limit string, restarts int32) *corev1.Pod {
 func oomKilled(before *corev1.Pod) api.Event {
 	after := before.DeepCopy()
 	s := &after.Status.ContainerStatuses[0]
-	s.State.Running, s.State.Terminated = nil, &corev1.ContainerStateTerminated{Reason: "OOMKilled", ContainerID: s.ContainerID}
+	s.State.Running, s.State.Terminated = nil, &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137, ContainerID: s.ContainerID}
 	return modified(before, after)
 }
 

@@ -225,7 +225,7 @@ func limited(limit string, kills int32, generation int64) *corev1.Pod {
 	pod.Spec.Containers = []corev1.Container{{Name: "app", Resources: resources}}
 	status := corev1.ContainerStatus{Name: "app", RestartCount: kills, Resources: &resources}
 	if kills > 0 {
-		status.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{Reason: "OOMKilled"}
+		status.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}
 	}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{status}
 	return pod

@@ -112,7 +112,7 @@ func EndedBefore(pod *corev1.Pod, reason string, restarts int32, ago time.Durati
 	s := &pod.Status.ContainerStatuses[0]
 	s.RestartCount = restarts
 	s.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
-		Reason: reason, ContainerID: fmt.Sprintf("containerd://%s-%d", pod.Name, restarts), StartedAt: metav1.NewTime(Now.Add(-time.Hour)), FinishedAt: metav1.NewTime(Now.Add(-ago)),
+		Reason: reason, ExitCode: resizetest.ExitCode(reason), ContainerID: fmt.Sprintf("containerd://%s-%d", pod.Name, restarts), StartedAt: metav1.NewTime(Now.Add(-time.Hour)), FinishedAt: metav1.NewTime(Now.Add(-ago)),
 	}
 	return pod
 }

@@ -1,0 +1,113 @@
+package workload
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"attune.io/attune/internal/lookup"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize/climb"
+	"attune.io/attune/resize/harm"
+	"attune.io/attune/tuning"
+)
+
+const (
+	// endsLast is the age up to which terminations are examined. The result is stored in the status.
+	endsLast = 2 * time.Minute
+	// eventBefore is how long before a termination with exit code 137 an OOM event explains it.
+	eventBefore = time.Minute
+)
+
+// observeKills adds to recent OOM kills what tells a kill of the node from one at the container's limit: the last
+// sample before it, and how many workloads were killed on the node.
+func (c *Controller) observeKills(ctx context.Context, w *tuning.View) {
+	for _, pod := range w.Pods {
+		for _, k := range podview.OOMKills(pod) {
+			if w.Now.Sub(k.At).Abs() > endsLast {
+				continue
+			}
+			used, known := c.memory.usedAtKill.read(k.Evidence, endsLast, w.Now)
+			if !known {
+				used = lastBefore(w.Usage.Climbs[pod.UID][k.Container].Samples, k.At)
+			}
+			if used > 0 {
+				c.memory.usedAtKill.record(k.Evidence, used, endsLast, w.Now)
+				podview.SetIn(&w.Usage.Ends, k.Evidence, harm.KillFacts{Used: used, Workloads: c.killedOn(ctx, pod.Spec.NodeName, k.At)})
+			}
+		}
+	}
+}
+
+// lastBefore returns the newest sample up to a time, in bytes; 0: there is none of the last two minutes before it. The
+// time has whole seconds.
+func lastBefore(samples []climb.Sample, at time.Time) (used recommender.Amount) {
+	for _, s := range samples {
+		if ago := at.Sub(s.At); ago > -time.Second && ago < endsLast {
+			used = s.Bytes
+		}
+	}
+	return used
+}
+
+// killedOn counts the workloads with OOM-killed containers on a node within harm.NodeKillWithin of a time; 0 if the
+// pods cannot be listed. A pod without a workload counts as one.
+func (c *Controller) killedOn(ctx context.Context, node string, at time.Time) int {
+	list := &corev1.PodList{}
+	if err := c.Client.List(ctx, list, client.MatchingFields{workload.PodsByNode: node}, client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).V(1).Info("Cannot list the pods of a node; its OOM kills count as kills at the containers' limits", "node", node, "cause", err.Error())
+		return 0
+	}
+	killed := map[workload.Identity]bool{}
+	for i := range list.Items {
+		pod := &list.Items[i]
+		for _, k := range podview.OOMKills(pod) {
+			if k.At.Sub(at).Abs() > harm.NodeKillWithin {
+				continue
+			}
+			id, owned := workload.OwnerOf(pod, pod.Namespace, lookup.Jobs{Reader: c.Client})
+			if !owned {
+				id = workload.Identity{Namespace: pod.Namespace, Name: string(pod.UID)}
+			}
+			killed[id] = true
+		}
+	}
+	return len(killed)
+}
+
+// measureEnds adds the OOM events of containers that recently ended with exit code 137 for another reason. If the
+// source does not answer, such an end is no OOM kill.
+func (m measurer) measureEnds(ctx context.Context, w *tuning.View) {
+	windows, ends := map[string]time.Duration{}, map[string][2]string{}
+	for _, pod := range w.Pods {
+		for container, status := range podview.Statuses(pod) {
+			for _, t := range podview.Terminations(status) {
+				if age := w.Now.Sub(t.FinishedAt.Time); t.ExitCode == 137 && t.Reason != podview.OOMKilled && age.Abs() <= endsLast {
+					windows[pod.Name] = max(windows[pod.Name], age+eventBefore)
+					ends[podview.Evidence(t)] = [2]string{pod.Name, container}
+				}
+			}
+		}
+	}
+	if len(ends) == 0 || m.gauges == nil {
+		return
+	}
+	gauge, err := m.gauges(w.Policy.Settings)
+	if err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, measureFor)
+	defer cancel()
+	events, err := gauge.OOMKills(ctx, w.Rec.Namespace, windows, w.Now)
+	if err != nil {
+		log.FromContext(ctx).V(1).Info("Cannot read OOM events; containers that ended with exit code 137 are not OOM-killed", "cause", err.Error())
+	}
+	for evidence, of := range ends {
+		podview.SetIn(&w.Usage.Ends, evidence, harm.KillFacts{Events: events[of[0]][of[1]]})
+	}
+}
