@@ -172,13 +172,13 @@ func (d *starter) killsAnswered(pod *corev1.Pod, wishes []podview.Container) []p
 }
 
 // killAnswer returns the minimum memory of a container after OOM kills, in bytes; zero: it was not killed below the
-// floor. A limit is raised but never added. The request is raised with it only in a Guaranteed pod, and instead of it
-// if there is no limit.
+// floor, or the policy leaves its limit alone. A limit is raised but never added. The request is raised with it only in
+// a Guaranteed pod, and instead of it if there is no limit.
 func (d *starter) killAnswer(pod *corev1.Pod, c podview.Container) recommender.Allocation {
 	has, floor := c.Size[recommender.Memory], resize.OOMFloorOf(d.learned.floors, c.Name, d.view.Now)
 	t := d.view.target(c.Name)
 	below := slices.ContainsFunc(podview.OOMKills(pod), func(k podview.OOM) bool { return k.Container == c.Name && k.Limit < floor })
-	if t.Demand == nil || !below {
+	if t.Demand == nil || !below || has.Limit > 0 && !d.view.Policy.Settings.Recommender.Of[recommender.Memory].LimitsFollow {
 		return recommender.Allocation{}
 	}
 	answer := recommender.Allocation{Request: has.Request}
