@@ -182,6 +182,7 @@ func answer(v Verdict) admission.Response {
 	for _, problem := range told {
 		response.Warnings = append(response.Warnings, "attune sizes nothing until this is fixed: "+problem.Sentence)
 	}
+	response.Warnings = append(response.Warnings, v.Remarks...)
 	return response
 }
 
