@@ -46,10 +46,13 @@ func (d *starter) nextSizes(pod *corev1.Pod) []podview.Container {
 			continue
 		}
 		// The floor learned from OOM kills may be newer than the stored target. No limit is lowered below it.
-		killed := min(has.Size[recommender.Memory].Limit, resize.OOMFloorOf(d.learned.floors, t.Name, d.view.Now))
+		floor := max(limitFloor(t), min(has.Size[recommender.Memory].Limit, resize.OOMFloorOf(d.learned.floors, t.Name, d.view.Now)))
+		if podview.Overhead(pod)[recommender.Memory] > 0 { // the runtime is a VM, which may not start with less
+			floor = max(floor, originals[t.Name][recommender.Memory].Limit)
+		}
 		change := recommender.NextStep(recommender.Move{
 			Container: t.Name, Target: target, Live: has.Size, Original: originals[t.Name],
-			Largest: podview.LargestNode(d.view.Rec.Spec.LargestNode), MemoryLimitFloor: max(limitFloor(t), killed),
+			Largest: podview.LargestNode(d.view.Rec.Spec.LargestNode), MemoryLimitFloor: floor,
 			Settings: d.view.Policy.Settings.Recommender,
 		})
 		if scaledOnMemory(d.view.Autoscalers, t) {
