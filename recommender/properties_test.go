@@ -165,14 +165,14 @@ func assertBoundedLimit(t *testing.T, in Input, r Recommendation, resource Resou
 	if !s.LimitsFollow || original.Limit == 0 || original.Request == 0 || original.Request == original.Limit {
 		return
 	}
-	least := max(r.MemoryLimitFloor, in.Floors[Memory].Amount, 16*mi) + mi
+	least, unit := max(r.MemoryLimitFloor, in.Floors[Memory].Amount, 16*mi)+mi, Amount(mi)
 	if resource == CPU {
-		least = max((in.Profile.Of[CPU].Peak * 1.1).RoundUp(), 10)
+		least, unit = max((in.Profile.Of[CPU].Peak*1.1).RoundUp(), 10), 0
 	}
-	least = max(least, original.Limit)
-	require.LessOrEqual(t, target.Limit, max(least, target.Request+mi, 2*target.Request))
+	least = max(least, original.Limit, target.Request+unit)
+	require.LessOrEqual(t, target.Limit, max(least, 2*target.Request))
 	if s.MaxAllowed > 0 {
-		require.LessOrEqual(t, target.Limit, max(least, target.Request+mi, s.MaxAllowed))
+		require.LessOrEqual(t, target.Limit, max(least, s.MaxAllowed))
 	}
 }
 
