@@ -74,7 +74,7 @@ func TestSeedKeepsTheCPULimitThatUsageNeeds(t *testing.T) {
 		"kept":             {"cpu=1/2 memory=1Gi", "1100m", "cpu=20m/1100m memory=1Gi"},
 		"never raised":     {"cpu=1/2 memory=1Gi", "5", "cpu=20m/2 memory=1Gi"},
 		"no limit":         {"cpu=1 memory=1Gi", "1100m", "cpu=20m memory=1Gi"},
-		"Guaranteed":       {"cpu=1/1 memory=1Gi/1Gi", "1100m", "cpu=20m/20m memory=1Gi/1Gi"},
+		"Guaranteed":       {"cpu=500m/500m memory=1Gi/1Gi", "1100m", "cpu=20m/20m memory=1Gi/1Gi"},
 		"a limit alone":    {"cpu=2/2 memory=1Gi", "1100m", "cpu=20m/20m memory=1Gi"},
 		"below the least":  {"cpu=1/2 memory=1Gi", "5m", "cpu=20m/40m memory=1Gi"},
 		"a ratio of fifty": {"cpu=1/50 memory=1Gi", "1100m", "cpu=20m/1100m memory=1Gi"},
@@ -85,9 +85,6 @@ func TestSeedKeepsTheCPULimitThatUsageNeeds(t *testing.T) {
 				seed.CPULimitFloor = amountOf(t, tc.floor)
 			}
 			pod, rec := podOf(container(t, "app", tc.has)), Read(recommendation(seed))
-			if tc.has == "cpu=1/1 memory=1Gi/1Gi" {
-				tc.want = "cpu=1/1 memory=1Gi/1Gi" // whole cores stay whole
-			}
 			after := applied(t, pod, SeedPod(view(t, pod), rec, &Namespace{}, now))
 			assert.Equal(t, []string{tc.want}, resources(after))
 			assertStable(t, after, rec, &Namespace{})
