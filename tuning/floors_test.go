@@ -53,10 +53,10 @@ func TestSandboxesKeepTheirMemoryLimit(t *testing.T) {
 		pod := running("web-1", has)
 		pod.Spec.Overhead = corev1.ResourceList{"memory": resource.MustParse(overhead)}
 		w := heading(seen(t, has, pod), sizeOf(200, 0, 64, 256))
-		w.Policy.Settings.Recommender.Of[recommender.Memory].AllowDecrease = true
-		originals := []v1alpha1.Originals{{TemplateHash: podview.TemplateHash(pod),
-			Containers: []v1alpha1.ContainerResources{{Name: "app", Resources: podview.ToResources(has)}}}}
-		wishes := tuning.NewPass(w, v1alpha1.AttuneRecommendationStatus{Originals: originals}).Wishes(pod)
+		memorySettings := &w.Policy.Settings.Recommender.Of[recommender.Memory]
+		memorySettings.AllowDecrease, memorySettings.LimitsFollow = true, true
+		w.Rec.Status.Originals = createdWith(pod, has)
+		wishes := tuning.NewPass(w, w.Rec.Status).Wishes(pod)
 		require.Len(t, wishes, 1)
 		memory := wishes[0].Size[recommender.Memory]
 		assert.Less(t, memory.Request, recommender.Amount(256*mi))
