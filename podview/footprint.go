@@ -121,13 +121,12 @@ func (v MemoryVolumes) Exceed(limit, held recommender.Amount) bool {
 	return v.Unbounded || v.Size > 0 && limit <= held+v.Size
 }
 
-// The kernel and the runtime round amounts: CPU shares have a minimum worth 2m and quotas one worth 10m, systemd rounds
+// The kernel and the runtime round amounts: CPU shares and quotas have a minimum (recommender.LeastCPURequest and
+// LeastCPULimit), systemd rounds
 // quotas up to 10m, and memory is counted in pages.
 const (
-	LeastCPURequest = recommender.Amount(2)
-	LeastCPULimit   = recommender.Amount(10)
-	QuotaStep       = recommender.Amount(10)
-	Page            = recommender.Amount(4096)
+	QuotaStep = recommender.Amount(10)
+	Page      = recommender.Amount(4096)
 )
 
 // NearLimit reports whether the actual limit is the wished one after rounding by the machine. An absent limit (0) is
@@ -142,7 +141,7 @@ func NearLimit(r recommender.Resource, actual, wished recommender.Amount) bool {
 	case r == recommender.Memory:
 		return difference < Page
 	}
-	return actual >= wished && difference < QuotaStep || actual <= LeastCPULimit && wished <= LeastCPULimit
+	return actual >= wished && difference < QuotaStep || actual <= recommender.LeastCPULimit && wished <= recommender.LeastCPULimit
 }
 
 // NearRequest is NearLimit for requests. Shares are weights of 1/1024 core, so a reported CPU request may differ by one
@@ -151,7 +150,7 @@ func NearRequest(r recommender.Resource, actual, wished recommender.Amount) bool
 	if r == recommender.Memory {
 		return NearLimit(r, actual, wished)
 	}
-	return max(actual-wished, wished-actual) <= 1 || actual <= LeastCPURequest && wished <= LeastCPURequest
+	return max(actual-wished, wished-actual) <= 1 || actual <= recommender.LeastCPURequest && wished <= recommender.LeastCPURequest
 }
 
 // NearSize reports whether all four amounts of a reported size are near the wished ones.

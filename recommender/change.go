@@ -52,8 +52,9 @@ type step struct {
 	largest Amount
 	// raisedPast is the dead band of a raise, in percent of the live request.
 	raisedPast Amount
-	// limitFloor is the minimum of a memory limit, in bytes; 0 for CPU and for limits that do not change.
-	limitFloor Amount
+	// limitFloor is the minimum of a memory limit, in bytes; 0 for CPU and for limits that do not change. keptLimit is
+	// the CPU limit that a decrease leaves (CPULimitFloor).
+	limitFloor, keptLimit Amount
 	// ceiling bounds raises of a memory limit, in bytes; 0: no ceiling.
 	ceiling Amount
 
@@ -77,6 +78,9 @@ func newStep(m *Move, resource Resource) *step {
 	s.next = s.live
 	if largest := m.Largest[resource]; largest > 0 {
 		s.largest = max(largest, s.original.Limit, s.live.Limit) // it lowers nothing
+	}
+	if resource == CPU {
+		s.keptLimit = CPULimitFloor(s.original, m.Target[CPU])
 	}
 	if resource == Memory && s.limitFollows() {
 		s.limitFloor = Brake(resource.Whole(m.MemoryLimitFloor), s.largest)
@@ -188,7 +192,8 @@ func (s *step) limit() Amount {
 	if !s.limitFollows() {
 		return s.live.Limit
 	}
-	limit := max(Brake(Brake(LimitFor(s.resource, s.original, s.next.Request, 0), s.largest), s.ceiling), s.next.Request)
+	limit := max(Brake(Brake(LimitFor(s.resource, s.original, s.next.Request, s.keptLimit), s.largest), s.ceiling), s.next.Request)
+	limit = s.resource.CapLimit(s.original, Allocation{Request: s.next.Request, Limit: limit}, s.settings.limitMost(s.limitFloor)).Limit
 	if s.next.Request == s.live.Request {
 		limit = s.caughtUp(max(limit, s.limitFloor))
 	}
@@ -251,22 +256,36 @@ func (a Allocation) defaulted() Allocation {
 func (a Allocation) pinned() bool { return a.Limit > 0 && a.Request == a.Limit }
 
 // LimitFor is the limit for a request. It keeps the ratio of limit to request of the original resources, and is never
-// below the request. It is rounded down to a whole amount, so that the maximum ratio of a LimitRange is kept. The ratio
-// comes from the original, not from the live allocation, because a ratio that is read back drifts with every rounding.
-// A memory limit is at least memoryLimitFloor (bytes); for CPU that argument is ignored. Without an original limit the
-// result is 0, no limit.
-func LimitFor(r Resource, original Allocation, request, memoryLimitFloor Amount) Amount {
+// below the request. A ratio above 2 may come from a placeholder request, so by the ratio no limit exceeds the greatest
+// of the original limit, twice the request, and floor. It is rounded down to a whole amount, so that the maximum ratio
+// of a LimitRange is kept. The ratio comes from the original, not from the live allocation, because a ratio that is
+// read back drifts with every rounding. A memory limit is at least floor (bytes). A CPU limit is not lowered below floor
+// (millicores), but never raised by it. Without an original limit the result is 0, no limit.
+func LimitFor(r Resource, original Allocation, request, floor Amount) Amount {
 	if original.Limit == 0 {
 		return 0
 	}
 	limit := request
 	if original = original.defaulted(); !original.pinned() {
-		limit = max(request, r.above(request, request.times(original.Limit, original.Request)))
+		most := max(original.Limit, request.times(2, 1), floor)
+		limit = max(request, r.above(request, min(most, request.times(original.Limit, original.Request))))
+		if r == CPU {
+			limit = max(limit, min(floor, original.Limit))
+		}
 	}
 	if r == Memory {
-		limit = max(limit, r.Whole(memoryLimitFloor))
+		limit = max(limit, r.Whole(floor))
 	}
 	return limit
+}
+
+// CPULimitFloor is the floor of LimitFor for a target's CPU: its limit, if usage keeps that above the ratio's; otherwise
+// 0.
+func CPULimitFloor(original, target Allocation) Amount {
+	if target.Limit <= LimitFor(CPU, original, target.Request, 0) {
+		return 0
+	}
+	return target.Limit
 }
 
 // above is a limit rounded down to a whole amount. If that would make it equal to its request, which may change the QoS

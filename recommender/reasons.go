@@ -59,11 +59,20 @@ func whyBurst(c *chain, s sentence, _, _ Amount) sentence {
 	}
 	if !c.bursty() {
 		return s.text("no burst: peak ").usage(c.resource, peak).
-			text(" is at most ").count(burstRatio).text(" × p95 ").usage(c.resource, c.p95)
+			text(" is at most ").count(burstRatio).text(" × p95 ").p95(c)
 	}
 	return s.text("peak ").usage(c.resource, peak).text(" is ").number(c.ratio, 1).
-		text(" × p95 ").usage(c.resource, c.p95).text(": × ").number(c.burstFactor(), 3).
+		text(" × p95 ").p95(c).text(": × ").number(c.burstFactor(), 3).
 		text(" (1 + ").number(c.settings.BurstSensitivity, 3).text(" × log2 of it)")
+}
+
+// p95 writes the 95th percentile, and the amount that replaces it in the ratio of an idle container.
+func (s sentence) p95(c *chain) sentence {
+	s = s.usage(c.resource, c.p95)
+	if least := idleBelow[c.resource]; c.p95 < least {
+		return s.text(" (counts as ").usage(c.resource, least).text(")")
+	}
+	return s
 }
 
 func whyConfidence(c *chain, s sentence, _, _ Amount) sentence {
@@ -97,6 +106,8 @@ func whyFloor(c *chain, s sentence, before, after Amount) sentence {
 func (s sentence) floorSource(c *chain) sentence {
 	least := c.least()
 	switch {
+	case c.idle > c.learned.Amount:
+		return s.text("the 99.9th percentile ").amount(CPU, c.idle).text(": idle most of the time, with bursts")
 	case least == c.learned.Amount:
 		return s.text("the minimum ").amount(c.resource, least).text(" learned from ").text(c.learned.Reason)
 	case c.limitRaisesRequest() && c.killed > 0 && least == c.resource.Whole(c.killed):
@@ -157,10 +168,10 @@ func (s sentence) raised(c *chain, after Amount) sentence {
 	switch after {
 	case c.settings.MinAllowed:
 		return s.text("raised to minAllowed ").amount(c.resource, after)
-	case 1:
-		return s.text("raised to ").amount(c.resource, after).text(", the smallest amount")
-	default:
+	case c.highest():
 		return s.text("raised towards minAllowed, up to the maximum or the limit")
+	default:
+		return s.text("raised to ").amount(c.resource, after).text(", the smallest amount that attune sets")
 	}
 }
 

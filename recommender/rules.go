@@ -1,9 +1,6 @@
 package recommender
 
-import (
-	"cmp"
-	"math"
-)
+import "math"
 
 // rule is one step of the computation, for CPU and memory alike. Rules are called by name, not through a table of
 // functions. So the compiler can see that no rule keeps the chain, and no input is copied to the heap.
@@ -71,11 +68,16 @@ func (r rule) why(c *chain, s sentence, before, after Amount) sentence {
 }
 
 // burstRatio is the ratio of peak to 95th percentile above which usage counts as bursty. noise keeps a ratio of exactly
-// three, computed in floating point, from counting.
+// three, computed in floating point, from counting. CPU with a peak above idlePeak (millicores) does something.
 const (
 	burstRatio = 3
 	noise      = 1e-9
+	idlePeak   = 10
 )
+
+// idleBelow is the 95th percentile below which a container is idle, in millicores or bytes. A ratio to less than that
+// means nothing.
+var idleBelow = [...]Usage{CPU: 1, Memory: Usage(mebibyte)}
 
 // noHour says that no hour of the day is busier than the whole history.
 const noHour = -1
@@ -88,7 +90,8 @@ type chain struct {
 	settings *ResourceSettings
 	original Allocation
 	learned  Floor
-	// killed is the minimum of the memory limit learned from OOM kills. limitFloor is the minimum of that limit.
+	// killed is the minimum of the memory limit learned from OOM kills. limitFloor is the minimum of that limit, and
+	// for CPU 1.1 times the peak, below which no limit is lowered.
 	killed     Amount
 	limitFloor Amount
 	// ceiling bounds raises of a memory limit; 0: no ceiling.
@@ -106,6 +109,8 @@ type chain struct {
 	hour  int
 	p95   Usage
 	ratio float64
+	// idle is the 99.9th percentile of CPU that is idle most of the time, which no other percentile sees; 0: not idle.
+	idle Amount
 }
 
 // chainOf one resource. It is returned by value, so that the input stays on the stack.
@@ -131,6 +136,8 @@ func chainOf(in *Input, resource Resource) chain {
 			c.ceiling = max(MemoryCeiling(c.original, c.learned, c.settings.MinAllowed), MemoryCeiling(c.original, in.Killed, c.settings.MinAllowed))
 		}
 		c.limitFloor = Brake(memoryLimitFloor(c.history.Peak, max(c.learned.Amount, c.killed)), c.ceiling)
+	} else {
+		c.limitFloor = (c.history.Peak * limitHeadroom).RoundUp()
 	}
 	return c
 }
@@ -161,9 +168,10 @@ func (c *chain) limit(request Amount) Amount {
 		return c.original.Limit
 	case c.original.pinned():
 		return request
-	default:
-		return Brake(LimitFor(c.resource, c.original, request, c.limitFloor), c.ceiling)
 	}
+	to := Allocation{Request: request, Limit: Brake(LimitFor(c.resource, c.original, request, c.limitFloor), c.ceiling)}
+	to = c.resource.CapLimit(c.original, to, c.settings.limitMost(c.limitFloor))
+	return raiseToLeast(c.original.Limit, to.Limit, least[c.resource].Limit)
 }
 
 // percentile is the highest of the configured percentile of the whole history and of its 24 hours of the day, so that
@@ -196,10 +204,14 @@ func margin(c *chain, _ Amount) Amount {
 }
 
 // burst makes room for peaks that a percentile does not show: 1 + sensitivity × log2(peak / p95), if the peak is more
-// than three times the 95th percentile of the whole history. This holds for any configured percentile.
+// than three times the 95th percentile of the whole history. This holds for any configured percentile. Of an idle
+// container the peak is compared with idleBelow.
 func burst(c *chain, before Amount) Amount {
 	c.p95 = quantile(c.history.Overall, 0.95)
-	c.ratio = float64(c.history.Peak / cmp.Or(c.p95, 1)) // finite also for an idle container
+	c.ratio = float64(c.history.Peak / max(c.p95, idleBelow[c.resource]))
+	if c.resource == CPU && c.p95 < idleBelow[CPU] && c.history.Peak > idlePeak {
+		c.idle = quantile(c.history.Overall, 0.999).RoundUp()
+	}
 	if !c.bursty() {
 		return before
 	}
@@ -220,10 +232,10 @@ func confidence(c *chain, before Amount) Amount { return before.scaled(caution(c
 // limit are equal.
 func floor(c *chain, before Amount) Amount { return max(before, c.least()) }
 
-// least is the minimum of the request: the learned floor, the peak of memory, and the limit's floor if request and
-// limit are equal. The strategy Adaptive already includes the peak in its estimate.
+// least is the minimum of the request: the learned floor, the bursts of idle CPU, the peak of memory, and the limit's
+// floor if request and limit are equal. The strategy Adaptive already includes bursts and peak in its estimate.
 func (c *chain) least() Amount {
-	least := c.learned.Amount
+	least := max(c.learned.Amount, c.idle)
 	if c.resource == Memory && !c.all.Adapts() {
 		least = max(least, c.history.Peak.RoundUp())
 	}
@@ -249,9 +261,14 @@ func bounds(c *chain, before Amount) Amount {
 	return c.resource.WholeWithin(after, c.settings.MinAllowed, c.highest())
 }
 
-// clamped is the amount within the bounds, exactly. It is never zero, which would mean not set.
+// clamped is the amount within the bounds, exactly. It is at least the smallest size (RaiseToLeast), if maxAllowed
+// permits that, and never zero, which would mean not set.
 func (c *chain) clamped(a Amount) Amount {
-	return Brake(max(a, c.settings.MinAllowed, 1), c.highest())
+	to := Allocation{Request: max(a, c.settings.MinAllowed, 1)}
+	if c.settings.LimitsFollow && c.original.pinned() {
+		to.Limit = to.Request
+	}
+	return Brake(c.resource.RaiseToLeast(c.original, to).Request, c.highest())
 }
 
 // highest is the lower of the policy's maximum and the highest limit, or 0.

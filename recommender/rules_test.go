@@ -67,25 +67,59 @@ func TestBurst(t *testing.T) {
 		sensitivity float64
 		want        Amount
 	}{
-		"three times is no burst":           {600, 200, 0.1, 1000},
-		"three times, but for noise":        {600.0000000000001, 200, 0.1, 1000},
-		"just above three times":            {601, 200, 0.1, 1159},
-		"four times":                        {800, 200, 0.1, 1200},
-		"eight times":                       {1600, 200, 0.1, 1300},
-		"sixteen times":                     {3200, 200, 0.1, 1400},
-		"a hundred times":                   {20000, 200, 0.1, 1665},
-		"twice the sensitivity":             {20000, 200, 0.2, 2329},
-		"switched off":                      {20000, 200, 0, 1000},
-		"a negative sensitivity is off":     {20000, 200, -1, 1000},
-		"idle but for the peak":             {8, 0, 0.1, 1300},
-		"idle":                              {0, 0, 0.1, 1000},
-		"below one unit the ratio is exact": {4, 0.5, 0.1, 1300},
+		"three times is no burst":       {600, 200, 0.1, 1000},
+		"three times, but for noise":    {600.0000000000001, 200, 0.1, 1000},
+		"just above three times":        {601, 200, 0.1, 1159},
+		"four times":                    {800, 200, 0.1, 1200},
+		"eight times":                   {1600, 200, 0.1, 1300},
+		"sixteen times":                 {3200, 200, 0.1, 1400},
+		"a hundred times":               {20000, 200, 0.1, 1665},
+		"twice the sensitivity":         {20000, 200, 0.2, 2329},
+		"switched off":                  {20000, 200, 0, 1000},
+		"a negative sensitivity is off": {20000, 200, -1, 1000},
+		"idle but for the peak":         {8, 0, 0.1, 1300},
+		"idle":                          {0, 0, 0.1, 1000},
+		"below 1m the ratio is to 1m":   {4, 0.5, 0.1, 1200},
 	} {
 		t.Run(name, func(t *testing.T) {
 			chain := newChain(CPU)
 			chain.history.Peak, chain.history.Overall = c.peak, at(c.p95)
 			chain.settings.BurstSensitivity, chain.settings.Percentile = c.sensitivity, 50
 			assert.Equal(t, c.want, burst(chain, 1000))
+		})
+	}
+}
+
+// A percentile does not see the bursts of CPU that is idle most of the time: its request is at least the 99.9th
+// percentile. Memory, CPU that is used, and a peak of 10m have no such minimum.
+func TestIdleCPUIsSizedForItsBursts(t *testing.T) {
+	bursts := func(base, peak Usage) sorted {
+		values := make(sorted, 2000)
+		for i := range values {
+			if values[i] = base; i >= 1950 {
+				values[i] = peak
+			}
+		}
+		return values
+	}
+	for name, c := range map[string]struct {
+		resource   Resource
+		base, peak Usage
+		want       Amount
+		why        string
+	}{
+		"idle with bursts":   {CPU, 0.4, 300, 300, "raised to the 99.9th percentile 300m: idle most of the time, with bursts"},
+		"idle without":       {CPU, 0.4, 10, 2, "no minimum: no regression was observed"},
+		"used with bursts":   {CPU, 1, 300, 2, "no minimum: no regression was observed"},
+		"memory has no such": {Memory, 0.4, 300, 300, "raised to the peak of the window, 300"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			chain := newChain(c.resource)
+			chain.history.Peak, chain.history.Overall = c.peak, bursts(c.base, c.peak)
+			burst(chain, 2)
+			after := floor(chain, 2)
+			assert.Equal(t, c.want, after)
+			assert.Equal(t, c.why, string(whyFloor(chain, nil, 2, after)))
 		})
 	}
 }
@@ -160,13 +194,15 @@ func TestFloor(t *testing.T) {
 
 func TestBounds(t *testing.T) {
 	for name, c := range map[string]struct {
-		before, low, high, limit Amount
-		follow                   bool
-		want                     Amount
-		why                      string
+		before, low, high, limit, request Amount
+		follow                            bool
+		want                              Amount
+		why                               string
 	}{
 		"no bounds":                {before: 240, want: 240, why: "no bounds are set"},
-		"never zero":               {before: 0, want: 1, why: "raised to 1m, the smallest amount"},
+		"never zero":               {before: 0, want: 2, why: "raised to 2m, the smallest amount that attune sets"},
+		"the least of both":        {before: 5, follow: true, limit: 100, request: 100, want: 10, why: "raised to 10m, the smallest amount that attune sets"},
+		"the template's own":       {before: 1, request: 1, want: 1, why: "no bounds are set"},
 		"raised":                   {before: 10, low: 50, want: 50, why: "raised to minAllowed 50m"},
 		"at the minimum":           {before: 50, low: 50, want: 50, why: "not below minAllowed 50m"},
 		"lowered":                  {before: 5000, low: 50, high: 4000, want: 4000, why: "lowered to maxAllowed 4"},
@@ -178,7 +214,7 @@ func TestBounds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			chain := newChain(CPU)
-			chain.original.Limit = c.limit
+			chain.original = Allocation{Request: c.request, Limit: c.limit}
 			*chain.settings = ResourceSettings{MinAllowed: c.low, MaxAllowed: c.high, LimitsFollow: c.follow}
 			after := bounds(chain, c.before)
 			assert.Equal(t, c.want, after)

@@ -85,7 +85,7 @@ func WithoutMemoryLimitDecrease(m Move) recommender.Size {
 // above the node's capacity. It adds nothing to LeftOut.
 func meaningful(from, to recommender.Size, node [2]recommender.Amount) recommender.Size {
 	for _, r := range recommender.Resources {
-		to[r] = podview.CapLimit(from[r], podview.RaiseToLeast(r, from[r], to[r]), node[r])
+		to[r] = r.CapLimit(from[r], r.RaiseToLeast(from[r], to[r]), node[r])
 	}
 	return to
 }

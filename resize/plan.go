@@ -63,7 +63,7 @@ type Plan struct {
 // 2. moveRules remove a resource or a direction from one container's move; the rest of the move stays.
 // 3. planRules refuse the remaining plan, for instance because the class of the pod would change.
 //
-// Changed amounts are at least podview.RaiseToLeast, and no limit is raised above the node's capacity. If no move
+// Changed amounts are at least recommender.RaiseToLeast, and no limit is raised above the node's capacity. If no move
 // remains, the refusal is the first reason in LeftOut, or ReasonNoChange.
 func PlanFor(pod *corev1.Pod, wished []podview.Container, caps Capabilities, now time.Time) (Plan, *Refusal) {
 	return planFor(pod, wished, caps, now, meaningful)

@@ -67,7 +67,7 @@ func (d *climber) container(pod *corev1.Pod, c podview.Container, of Climb) clim
 	settings := d.view.Policy.Settings.Recommender.Of[recommender.Memory]
 	return climb.Container{
 		Name: c.Name, Has: c.Size[recommender.Memory], Samples: of.Samples, Started: startOf(pod, c.Name), Stalled: of.Stalled, Peak: d.peak(c.Name),
-		Most: settings.MaxAllowed, Ceiling: d.ceiling(pod, c), Together: podview.Guaranteed(pod), LimitsLeft: !settings.LimitsFollow && !d.view.ByNode(), RequestHeld: d.scaledOn(c.Name),
+		Most: settings.MaxAllowed, Ceiling: d.ceiling(pod, c), Together: podview.Guaranteed(pod), LimitsLeft: !settings.LimitsFollow, RequestHeld: d.scaledOn(c.Name),
 		Restarts: resize.RestartsOn(pod, c.Name)[recommender.Memory],
 		Raises:   climb.OfAll(d.tries.list, pod, c.Name, d.view.Now, d.view.Live),
 	}

@@ -5,6 +5,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
@@ -40,5 +42,24 @@ func TestNoStepGoesBelowAFloorThatIsYoungerThanTheTarget(t *testing.T) {
 			require.Len(t, wishes, 1)
 			assert.Equal(t, tc.want, wishes[0].Size)
 		})
+	}
+}
+
+// A runtime class with a memory overhead runs a VM, which may not start with a lower limit: a running pod keeps the memory
+// limit of its template, and its request follows usage.
+func TestSandboxesKeepTheirMemoryLimit(t *testing.T) {
+	has := sizeOf(200, 0, 256, 1024)
+	for overhead, kept := range map[string]bool{"0": false, "160Mi": true} {
+		pod := running("web-1", has)
+		pod.Spec.Overhead = corev1.ResourceList{"memory": resource.MustParse(overhead)}
+		w := heading(seen(t, has, pod), sizeOf(200, 0, 64, 256))
+		memorySettings := &w.Policy.Settings.Recommender.Of[recommender.Memory]
+		memorySettings.AllowDecrease, memorySettings.LimitsFollow = true, true
+		w.Rec.Status.Originals = createdWith(pod, has)
+		wishes := tuning.NewPass(w, w.Rec.Status).Wishes(pod)
+		require.Len(t, wishes, 1)
+		memory := wishes[0].Size[recommender.Memory]
+		assert.Less(t, memory.Request, recommender.Amount(256*mi))
+		assert.Equal(t, kept, memory.Limit == 1024*mi, overhead)
 	}
 }

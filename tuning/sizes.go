@@ -46,10 +46,13 @@ func (d *starter) nextSizes(pod *corev1.Pod) []podview.Container {
 			continue
 		}
 		// The floor learned from OOM kills may be newer than the stored target. No limit is lowered below it.
-		killed := min(has.Size[recommender.Memory].Limit, resize.OOMFloorOf(d.learned.floors, t.Name, d.view.Now))
+		floor := max(limitFloor(t), min(has.Size[recommender.Memory].Limit, resize.OOMFloorOf(d.learned.floors, t.Name, d.view.Now)))
+		if podview.Overhead(pod)[recommender.Memory] > 0 { // the runtime is a VM, which may not start with less
+			floor = max(floor, originals[t.Name][recommender.Memory].Limit)
+		}
 		change := recommender.NextStep(recommender.Move{
 			Container: t.Name, Target: target, Live: has.Size, Original: originals[t.Name],
-			Largest: podview.LargestNode(d.view.Rec.Spec.LargestNode), MemoryLimitFloor: max(limitFloor(t), killed),
+			Largest: podview.LargestNode(d.view.Rec.Spec.LargestNode), MemoryLimitFloor: floor,
 			Settings: d.view.Policy.Settings.Recommender,
 		})
 		if scaledOnMemory(d.view.Autoscalers, t) {
@@ -172,13 +175,13 @@ func (d *starter) killsAnswered(pod *corev1.Pod, wishes []podview.Container) []p
 }
 
 // killAnswer returns the minimum memory of a container after OOM kills, in bytes; zero: it was not killed below the
-// floor. A limit is raised but never added. The request is raised with it only in a Guaranteed pod, and instead of it
-// if there is no limit.
+// floor, or the policy leaves its limit alone. A limit is raised but never added. The request is raised with it only in
+// a Guaranteed pod, and instead of it if there is no limit.
 func (d *starter) killAnswer(pod *corev1.Pod, c podview.Container) recommender.Allocation {
 	has, floor := c.Size[recommender.Memory], resize.OOMFloorOf(d.learned.floors, c.Name, d.view.Now)
 	t := d.view.target(c.Name)
 	below := slices.ContainsFunc(podview.OOMKills(pod), func(k podview.OOM) bool { return k.Container == c.Name && k.Limit < floor })
-	if t.Demand == nil || !below {
+	if t.Demand == nil || !below || has.Limit > 0 && !d.view.Policy.Settings.Recommender.Of[recommender.Memory].LimitsFollow {
 		return recommender.Allocation{}
 	}
 	answer := recommender.Allocation{Request: has.Request}

@@ -246,7 +246,8 @@ type Seed struct {
 	Containers []ContainerSeed `json:"containers"`
 	// LargestPod is the most that a new pod may request, and the most that the limits of its containers are raised
 	// to: the allocatable resources of the largest node on which the pod may run. For a DaemonSet: the smallest node,
-	// minus its other DaemonSet pods. Larger requests and limits of the template stay. Not set: not known.
+	// minus its other DaemonSet pods. Limits are not raised above maxAllowed either. Larger requests and limits of the
+	// template stay, and limits may be as high as their minimum. Not set: not known.
 	// +optional
 	LargestPod Resources `json:"largestPod,omitempty,omitzero"`
 }
@@ -276,6 +277,10 @@ type ContainerSeed struct {
 	// MemoryLimit to set, in bytes (strategy Node). It replaces the ratio.
 	// +optional
 	MemoryLimit *resource.Quantity `json:"memoryLimit,omitempty"`
+	// CPULimitFloor is the CPU limit below which the webhook lowers no limit, in cores: 1.1 times the peak usage. Not
+	// set: the ratio decides.
+	// +optional
+	CPULimitFloor *resource.Quantity `json:"cpuLimitFloor,omitempty"`
 	// MemoryLimitFloor is the smallest memory limit that the webhook sets, in bytes.
 	// +optional
 	MemoryLimitFloor *resource.Quantity `json:"memoryLimitFloor,omitempty"`

@@ -910,6 +910,11 @@ func (in *ContainerSeed) DeepCopyInto(out *ContainerSeed) {
 		x := (*in).DeepCopy()
 		*out = &x
 	}
+	if in.CPULimitFloor != nil {
+		in, out := &in.CPULimitFloor, &out.CPULimitFloor
+		x := (*in).DeepCopy()
+		*out = &x
+	}
 	if in.MemoryLimitFloor != nil {
 		in, out := &in.MemoryLimitFloor, &out.MemoryLimitFloor
 		x := (*in).DeepCopy()

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
 	"attune.io/attune/usage"
 )
 
@@ -40,7 +41,7 @@ func factsOf(pod *corev1.Pod, node *corev1.Node, container string, now time.Time
 	if c := podview.ContainerOf(pod, container); c != nil {
 		f.Limit = mostOf(c.Resources.Limits)
 		if f.Limit.Cores > 0 { // kubelets enforce no lower limit
-			f.Limit.Cores = max(f.Limit.Cores, float64(podview.LeastCPULimit)/1000)
+			f.Limit.Cores = max(f.Limit.Cores, float64(recommender.LeastCPULimit)/1000)
 		}
 		f.LimitSince = milliseconds(podview.SizedSince(pod))
 	}

@@ -146,6 +146,9 @@ func (s *scene) measured(pod *corev1.Pod, live podview.Container, d *v1alpha1.Co
 	learned := resize.RequestFloorsOf(floors, live.Name, live.Size[memory].Limit, s.now)
 	peaks := podview.FromResources(v1alpha1.Resources{CPURequest: d.CPUPeak, MemoryRequest: d.MemoryPeak})
 	least, most := podview.FromResources(d.Least), podview.FromResources(d.Most)
+	if limit := live.Size[memory].Limit; limit > 0 && d.MemoryMax7d == nil { // the policy leaves the limit alone
+		most[memory].Request = within(limit, most[memory].Request)
+	}
 	has := board.Allocatable(s.node)
 	for _, r := range recommender.Resources {
 		// Not more than the node has: a policy can set any amount.
@@ -155,7 +158,9 @@ func (s *scene) measured(pod *corev1.Pod, live podview.Container, d *v1alpha1.Co
 	// present amount.
 	if peaks[memory].Request > 0 {
 		known := podview.FromResources(v1alpha1.Resources{MemoryRequest: d.MemoryMax7d, MemoryLimit: d.MemoryOOM})[memory]
-		c.Max7d, c.OOM = known.Request, max(known.Limit, resize.OOMFloorOf(floors, live.Name, s.now))
+		if c.Max7d = known.Request; c.Max7d > 0 { // without it the policy leaves the limit alone, also after OOM kills
+			c.OOM = max(known.Limit, resize.OOMFloorOf(floors, live.Name, s.now))
+		}
 		if d.MemoryLimitMost != nil { // a kill may be newer than the demand, and the limit on raises never lowers a limit
 			c.LimitMost = max(podview.AmountOf(memory, *d.MemoryLimitMost), learned[memory].Taught, c.CurrentLimit)
 		}

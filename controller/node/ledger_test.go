@@ -470,3 +470,14 @@ func TestCreatedWithUsesTheNewestEntryOfTheContainer(t *testing.T) {
 	assert.EqualValues(t, 100, createdWith(pod, rec, "log", node.Amounts{cpu: 500})[cpu])
 	assert.EqualValues(t, 500, createdWith(pod, rec, "new", node.Amounts{cpu: 500})[cpu])
 }
+
+// A demand without a maximum of 7 days is of a policy that leaves memory limits alone: a request rises up to the limit,
+// which stays, also after an OOM kill.
+func TestRequestsOnlyLeavesMemoryLimitsAlone(t *testing.T) {
+	s := sceneOf("4", 100, member("a", size(100, 64, 128)))
+	rec := recommended("a", 120, 300)
+	rec.Spec.Containers[0].Demand.MemoryMax7d = nil
+	rec.Status.Floors = []v1alpha1.Floor{{Container: "app", Resource: "memory", Reason: "oomkill", Amount: resource.MustParse("500Mi"), LearnedAt: metav1.Time{Time: noon}}}
+	s.recommendations["a"] = rec
+	assert.Equal(t, recommender.Allocation{Request: 128 * mi}, s.share(always).grants["a"].Sizes["app"][memory])
+}

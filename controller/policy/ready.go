@@ -52,7 +52,7 @@ func (r readiness) condition() metav1.Condition {
 	return metav1.Condition{
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonMonitoring,
 		Message: fmt.Sprintf("watching %d workloads", len(r.matched.won)) + remarks.tooLarge() + remarks.coarse() + remarks.shortPast() +
-			remarks.notFollowed() + remarks.tooMuch() + remarks.crowded() + remarks.implausible() + remarks.complaint(),
+			remarks.notFollowed() + remarks.tooMuch() + remarks.crowded() + remarks.implausible() + remarks.unmeant() + remarks.complaint(),
 	}
 }
 
@@ -215,6 +215,14 @@ func (r remarks) leftOut() string {
 // implausible remarks that samples were dropped because no node is that large.
 func (r remarks) implausible() string {
 	return remark(r.report.implausible != "", "; %s", r.report.implausible)
+}
+
+// unmeant remarks settings that probably do not do what the user means.
+func (r remarks) unmeant() (text string) {
+	for _, sentence := range r.settings.Remarks() {
+		text += "; " + sentence
+	}
+	return text
 }
 
 // tooMuch remarks that the source rejects queries about this namespace because the result is too large.

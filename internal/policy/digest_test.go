@@ -20,7 +20,7 @@ func TestDigestChangesWithWhatTargetsDependOn(t *testing.T) {
 	seen := map[string]string{digestOf(t, `{weight: 1}`): "built-in"}
 	for _, spec := range []string{
 		`cpu: {percentile: 50}`, `memory: {percentile: 50}`,
-		`cpu: {overhead: "21"}`, `cpu: {minAllowed: 1m}`, `cpu: {maxAllowed: 9}`, `memory: {maxAllowed: 9}`,
+		`cpu: {overhead: "21"}`, `cpu: {minAllowed: 1m}`, `cpu: {maxAllowed: 9}`, `memory: {maxAllowed: 9Mi}`,
 		`cpu: {controlledValues: RequestsOnly}`, `cpu: {maxChangePercent: 51}`, `cpu: {burstSensitivity: "0"}`,
 		`memory: {allowDecrease: true}`,
 		`metricsSource: {historyWindow: 24h}`, `metricsSource: {queryStep: 1m}`, `metricsSource: {rateWindow: 1m}`, `metricsSource: {minimumDataPoints: 47}`,

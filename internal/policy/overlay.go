@@ -209,6 +209,12 @@ func amount(o *overlay, path string, r recommender.Resource, example string, fie
 		o.invalid(path, "%s %s must be greater than 0 and at most %s, e.g. %s", path, o.quote(path, value.String()), maxAmounts[r].String(), example)
 		return 0
 	}
+	if r == recommender.Memory {
+		if why := UnlikelyBound(r, value, false); why != "" {
+			o.invalid(path, "%s %s %s", path, o.quote(path, value.String()), why)
+			return 0
+		}
+	}
 	return podview.AmountOf(r, value)
 }
 

@@ -337,10 +337,10 @@ func TestAMultiplierOfOneSwitchesTheBoostOff(t *testing.T) {
 
 // Amounts are never rounded below the setting.
 func TestAmountsRoundUp(t *testing.T) {
-	s, err := policy.Resolve(nil, nil, aPolicy(t, `{cpu: {minAllowed: 1500u}, memory: {minAllowed: 1500m}}`))
+	s, err := policy.Resolve(nil, nil, aPolicy(t, `{cpu: {minAllowed: 1500u}, memory: {minAllowed: 1048576500m}}`))
 	require.NoError(t, err)
 	assert.Equal(t, recommender.Amount(2), s.Recommender.Of[recommender.CPU].MinAllowed)
-	assert.Equal(t, recommender.Amount(2), s.Recommender.Of[recommender.Memory].MinAllowed)
+	assert.Equal(t, recommender.Amount(1<<20+1), s.Recommender.Of[recommender.Memory].MinAllowed)
 }
 
 // Objects come from a shared cache and must not change.

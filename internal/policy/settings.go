@@ -7,7 +7,8 @@
 //     check the value of one field.
 //  2. resolve.go reads all fields, and has the built-in values. source.go and slo.go read the larger sections.
 //  3. rules.go checks targets, and combinations of fields after all layers are merged.
-//  4. invalid.go collects problems, with field, level and an accepted value.
+//  4. invalid.go collects problems, with field, level and an accepted value. remarks.go names fields of valid settings
+//     that probably do not do what the user means.
 //
 // match.go finds the policy of a workload. cluster.go turns an AttuneClusterPolicy into a policy of each of its
 // namespaces. bound.go limits what one namespace may use. source.go checks which usage sources its objects may name.

@@ -54,7 +54,8 @@ const reverted, kept = "Reverted", "Success"
 
 // spoiledStories are the same whoever resizes.
 func spoiledStories() []spoiledStory {
-	grown := size{cpu: "90m", memory: "160Mi", cpuLimit: "180m", memoryLimit: "320Mi"}
+	// Its limits stop at maxAllowed, that of memory one MiB above the request.
+	grown := size{cpu: "90m", memory: "160Mi", cpuLimit: "90m", memoryLimit: "161Mi"}
 	halfLowered := size{cpu: tight.cpu, cpuLimit: tight.cpuLimit, memory: wide.memory, memoryLimit: wide.memoryLimit}
 	halfGrown := size{cpu: grown.cpu, cpuLimit: grown.cpuLimit, memory: tight.memory, memoryLimit: tight.memoryLimit}
 	return []spoiledStory{

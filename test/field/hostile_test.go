@@ -262,7 +262,7 @@ func (h *hostile) check(t *testing.T, p hostilePod, profile recommender.Profile,
 		name := fmt.Sprintf("%s of %s: %v becomes %v, target %v", r, p.workload, was[r], is[r], target.Target)
 		assert.LessOrEqual(t, is[r].Request, max(largest[r], was[r].Request), name)
 		assert.LessOrEqual(t, is[r].Limit, max(largest[r], was[r].Limit, is[r].Request), name)
-		least := podview.RaiseToLeast(r, was[r], recommender.Allocation{Request: 1, Limit: 2})
+		least := r.RaiseToLeast(was[r], recommender.Allocation{Request: 1, Limit: 2})
 		if was[r].Request != is[r].Request {
 			assert.GreaterOrEqual(t, is[r].Request, min(least.Request, max(was[r].Request, 1)), name)
 		}

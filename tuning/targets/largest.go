@@ -1,6 +1,7 @@
 package targets
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -48,11 +49,15 @@ func (v View) largestNode() *v1alpha1.LargestNode {
 	}
 }
 
-// largestPod returns the bound of created pods for the webhook, which does not read nodes.
+// largestPod returns the bound of created pods for the webhook, which does not read nodes. If limits follow requests,
+// the bound of limits is at most maxAllowed.
 func (v View) largestPod() v1alpha1.Resources {
 	var size recommender.Size
 	for _, r := range recommender.Resources {
 		size[r] = recommender.Allocation{Request: v.Largest[r], Limit: v.Largest[r]}
+		if of := v.Settings.Recommender.Of[r]; of.LimitsFollow && of.MaxAllowed > 0 && v.Settings.Strategy != v1alpha1.StrategyNode {
+			size[r].Limit = min(cmp.Or(v.Largest[r], of.MaxAllowed), of.MaxAllowed)
+		}
 		for _, c := range Sized(v.Workload.Template, v.Settings) {
 			if size[r].Limit > 0 {
 				size[r].Limit = max(size[r].Limit, v.killed(c.Name, r))

@@ -162,3 +162,24 @@ func TestNodesThatAreGoneCountWithinTheHistoryWindow(t *testing.T) {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, tc.want, LargestOf(tc.known, tc.stored, tc.kind, window, now)) })
 	}
 }
+
+// The webhook raises limits up to maxAllowed where that is less than the largest node, and keeps the CPU limit that usage
+// needs.
+func TestSeedHasTheBoundsOfLimits(t *testing.T) {
+	v := using(t, 0.02, 300*mi, list("1", "512Mi"), list("2", "1Gi")).with(t, func(s *v1alpha1.AttunePolicySpec) {
+		s.CPU, s.Memory = &v1alpha1.CPUSettings{}, &v1alpha1.MemorySettings{}
+		s.CPU.MaxAllowed, s.Memory.MaxAllowed = ptr.To(resource.MustParse("4")), ptr.To(resource.MustParse("8Gi"))
+	})
+	profile := v.History.Profiles["app"]
+	profile.Of[recommender.CPU].Peak = 1000
+	v.History.Profiles["app"] = profile
+	bounds := func() []string {
+		seed := Desired(v).Seed
+		return []string{text(seed.LargestPod.CPURequest), text(seed.LargestPod.CPULimit), text(seed.LargestPod.MemoryLimit), text(seed.Containers[0].CPULimitFloor)}
+	}
+	assert.Equal(t, []string{"", "4", "8Gi", "1100m"}, bounds())
+	v.Largest = [2]recommender.Amount{2_000, 256 * gi}
+	assert.Equal(t, []string{"2", "2", "8Gi", "1100m"}, bounds())
+	v.Settings.Recommender.Of[recommender.CPU].LimitsFollow = false
+	assert.Equal(t, []string{"2", "2", "8Gi", ""}, bounds())
+}

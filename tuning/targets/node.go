@@ -34,7 +34,8 @@ func (v sharer) share(c *corev1.Container, floors [2]recommender.Floor, t v1alph
 	return t
 }
 
-// demand returns the demand of the container: measured usage and learned floors, capped at the maximum allowed.
+// demand returns the demand of the container: measured usage and learned floors, capped at the maximum allowed. With
+// memory.controlledValues RequestsOnly it has no maximum of 7 days, so that no memory limit is computed from it.
 // minAllowed and the template's request are not measured, so they are not demand: otherwise a user could claim a
 // node's room by writing a number. The base of other replicas does not apply to this pod; its node measures it.
 func (v sharer) demand(container string, floors [2]recommender.Floor, t v1alpha1.ContainerTarget) v1alpha1.ContainerDemand {
@@ -65,13 +66,17 @@ func (v sharer) demand(container string, floors [2]recommender.Floor, t v1alpha1
 	if days[memory] > 0 {
 		peaks[memory] = days[memory]
 	}
+	killed := resize.OOMFloorOf(v.Status.Floors, container, v.Now)
+	if !settings.Of[memory].LimitsFollow { // without these two, no memory limit is computed: RequestsOnly leaves it alone
+		max7d[memory], killed = 0, 0
+	}
 	before := v.storedDemand(container)
 	return v1alpha1.ContainerDemand{
 		CPUPeak:             podview.ToPointer(cpu, damped(cpu, before.Of[cpu].Peak, peaks[cpu])),
 		CPUDay:              podview.ToPointer(cpu, damped(cpu, before.Day[cpu], days[cpu])),
 		MemoryPeak:          podview.ToPointer(memory, damped(memory, before.Of[memory].Peak, peaks[memory])),
 		MemoryMax7d:         podview.ToPointer(memory, damped(memory, before.Max7d, max7d[memory])),
-		MemoryOOM:           podview.ToPointer(memory, resize.OOMFloorOf(v.Status.Floors, container, v.Now)),
+		MemoryOOM:           podview.ToPointer(memory, killed),
 		Least:               podview.ToResources(least),
 		Most:                podview.ToResources(most),
 		AllowMemoryDecrease: settings.Of[memory].AllowDecrease,

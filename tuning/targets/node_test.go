@@ -83,3 +83,24 @@ func TestTheGroupIsCarried(t *testing.T) {
 	v := byNode(t, func(s *v1alpha1.AttunePolicySpec) { s.Node = &v1alpha1.NodeSettings{Group: ptr.To("checkout")} })
 	assert.Equal(t, "checkout", Desired(v).NodeGroup)
 }
+
+// memory.controlledValues RequestsOnly leaves memory limits alone, also after an OOM kill: no limit is computed, for new
+// pods and on nodes.
+func TestNodeWithRequestsOnlyComputesNoMemoryLimit(t *testing.T) {
+	v := byNode(t, func(s *v1alpha1.AttunePolicySpec) {
+		s.Memory = &v1alpha1.MemorySettings{}
+		s.Memory.ControlledValues = ptr.To(v1alpha1.ControlledRequestsOnly)
+	})
+	v.Workload.Template.Spec.Containers[0].Resources.Limits = list("2", "512Mi")
+	v.Status.Floors = []v1alpha1.Floor{kill(400 * mi)}
+	spec := Desired(v)
+	target := spec.Containers[0]
+	assert.Nil(t, target.Target.MemoryLimit)
+	assert.Nil(t, target.MemoryLimitFloor)
+	assert.Nil(t, target.Demand.MemoryMax7d)
+	assert.Nil(t, target.Demand.MemoryOOM)
+	require.NotNil(t, spec.Seed)
+	assert.Equal(t, "300Mi", text(spec.Seed.Containers[0].MemoryRequest))
+	assert.Nil(t, spec.Seed.Containers[0].MemoryLimit)
+	assert.Nil(t, spec.Seed.Containers[0].MemoryLimitFloor)
+}

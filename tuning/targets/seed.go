@@ -125,7 +125,7 @@ func (v seeder) answerKills(t v1alpha1.ContainerTarget, s *v1alpha1.ContainerSee
 	s.AllowMemoryDecrease = false
 	original, scaled := v.originalOf(t.Name)[recommender.Memory], resize.HeldFor(t.Holds, recommender.Memory, resize.ReasonHPA)
 	switch {
-	case original.Limit > 0 && !(scaled && (original.Request == 0 || original.Request == original.Limit)):
+	case original.Limit > 0 && v.Settings.Recommender.Of[recommender.Memory].LimitsFollow && !(scaled && (original.Request == 0 || original.Request == original.Limit)):
 		s.MemoryLimitFloor = podview.ToPointer(recommender.Memory, max(floor, podview.FromPointer(recommender.Memory, s.MemoryLimitFloor)))
 	case original.Limit == 0 && !scaled:
 		s.MemoryRequest = podview.ToPointer(recommender.Memory, max(floor, podview.FromPointer(recommender.Memory, s.MemoryRequest)))
@@ -154,6 +154,10 @@ func (v seeder) fresh(t v1alpha1.ContainerTarget, verified *v1alpha1.Resources) 
 	}
 	if req := size[recommender.CPU].Request; req > 0 && !barred(t.Holds, recommender.CPU) {
 		s.CPURequest, s.CPUBoost = podview.ToPointer(recommender.CPU, req), v.cpuBoost()
+		if s.CPULimitFollows {
+			floor := recommender.CPULimitFloor(v.originalOf(t.Name)[recommender.CPU], podview.FromResources(t.Target)[recommender.CPU])
+			s.CPULimitFloor = podview.ToPointer(recommender.CPU, floor)
+		}
 	}
 	if barred(t.Holds, recommender.Memory) {
 		s.MemoryLimitFloor = nil
@@ -204,7 +208,7 @@ func (v seeder) storedSeed(t v1alpha1.ContainerTarget) (v1alpha1.ContainerSeed, 
 	s := v.upToDate(*v.Stored.Seed.Containers[i].DeepCopy())
 	others := slices.DeleteFunc(slices.Clone(t.Holds), func(h v1alpha1.Hold) bool { return h.Reason == string(recommender.StaleData) })
 	if resize.HeldFor(others, recommender.CPU) {
-		s.CPURequest, s.CPUBoost = nil, nil
+		s.CPURequest, s.CPUBoost, s.CPULimitFloor = nil, nil, nil
 	}
 	if resize.HeldFor(others, recommender.Memory) {
 		s.MemoryRequest, s.MemoryLimit, s.MemoryLimitFloor = nil, nil, nil

@@ -84,7 +84,7 @@ func sized(p *Pod, rec *Recommendation, ns *Namespace, now time.Time, d *Decisio
 	}
 	rec = rec.sparing(p)
 	recall(p, units, rec, ns)
-	seedUnits(units, rec.Seed, podview.GenerationOf(p.Metadata.Labels), ns, d)
+	seedUnits(p, units, rec.Seed, podview.GenerationOf(p.Metadata.Labels), ns, d)
 	fitNode(p, units, &rec.Seed.Largest, d)
 	keepRoom(p, units, ns, d)
 	keepClass(p, units, ns, d)
@@ -136,8 +136,8 @@ func leave(p *Pod, rec *Recommendation, now time.Time) Decision {
 
 // seedUnits fits the seed to each container that runs as long as the pod, and records the held resources. Init
 // containers that end are never sized.
-func seedUnits(units []unit, seed *Seed, generation string, ns *Namespace, d *Decision) {
-	f := frame{class: classOf(units, was), bounds: &ns.Bounds, largest: seed.Largest}
+func seedUnits(p *Pod, units []unit, seed *Seed, generation string, ns *Namespace, d *Decision) {
+	f := frame{class: classOf(units, was), bounds: &ns.Bounds, largest: seed.Largest, sandboxed: p.withOverhead(recommender.Memory, recommender.Allocation{}).Request > 0}
 	podSizes := podSizesVolume(units)
 	for i := range units {
 		u := &units[i]

@@ -21,6 +21,9 @@ type frame struct {
 	// largest is the most that the pod may request (requests), and the most that limits are raised to (limits); 0:
 	// not known.
 	largest recommender.Size
+	// sandboxed: the pod's runtime class has a memory overhead. Its runtime is a VM, which may not start with a lower
+	// memory limit, whatever the container uses.
+	sandboxed bool
 	// boost of the CPU; the zero value is none.
 	boost boost
 }
@@ -31,12 +34,17 @@ type frame struct {
 //
 // The result always keeps these rules: a request is at most its limit; no value that was set becomes unset; request
 // and limit stay equal in a Guaranteed pod; if lowering is not allowed, neither falls below was; a changed amount is
-// at least podview.RaiseToLeast. A memory limit that leaves no room for the container's memory-backed volumes is not
+// at least recommender.RaiseToLeast. A memory limit that leaves no room for the container's memory-backed volumes is not
 // lowered, with the reason MemoryVolume; the request may still change. If the template requests more than the seed
 // was computed for, its author just changed it, and the pod is not lowered. In a Guaranteed pod the resource changes
 // only if request and limit may both change.
 func (f *frame) fit(r recommender.Resource, c *ContainerSeed, was recommender.Allocation, volumes podview.MemoryVolumes) (recommender.Allocation, Reason) {
 	s := &c.Of[r]
+	if f.sandboxed && r == recommender.Memory {
+		kept := *s
+		kept.limitFloor = max(kept.limitFloor, was.Limit)
+		s = &kept
+	}
 	switch {
 	case s.request == 0:
 		return f.raisedLimit(r, s, was), ""
@@ -57,7 +65,7 @@ func (f *frame) fit(r recommender.Resource, c *ContainerSeed, was recommender.Al
 	} else {
 		fitted = bound.Clamp(r, wanted, was)
 	}
-	if podview.RaiseToLeast(r, was, fitted) != fitted {
+	if r.RaiseToLeast(was, fitted) != fitted {
 		return was, LimitRange // it allows no amount that a container can run with
 	}
 	return fitted, held
@@ -86,11 +94,13 @@ func (f *frame) wanted(r recommender.Resource, s *ask, was recommender.Allocatio
 	}
 	switch f.class {
 	case corev1.PodQOSBestEffort: // requests only: the pod's author never accepted a limit
-		return podview.RaiseToLeast(r, was, wanted)
+		return r.RaiseToLeast(was, wanted)
 	case corev1.PodQOSGuaranteed:
-		wanted.Request = max(wanted.Request, s.limitFloor)
+		if r == recommender.Memory {
+			wanted.Request = max(wanted.Request, s.limitFloor)
+		}
 		wanted.Limit = wanted.Request
-		return podview.RaiseToLeast(r, was, wanted)
+		return r.RaiseToLeast(was, wanted)
 	}
 	wanted.Limit = s.limitFor(r, was, wanted.Request)
 	if !s.mayLower {
@@ -99,17 +109,25 @@ func (f *frame) wanted(r recommender.Resource, s *ask, was recommender.Allocatio
 	if wanted.Limit > 0 && wanted.Request > wanted.Limit {
 		wanted.Request = r.WholeWithin(wanted.Limit, was.Request, wanted.Limit)
 	}
-	return podview.CapLimit(was, podview.RaiseToLeast(r, was, wanted), f.largest[r].Limit)
+	return r.CapLimit(was, r.RaiseToLeast(was, wanted), f.limitMost(r, s))
+}
+
+// limitMost is the amount above which no limit is raised, unless the limit's floor is higher; 0: no bound.
+func (f *frame) limitMost(r recommender.Resource, s *ask) recommender.Amount {
+	if f.largest[r].Limit == 0 {
+		return 0
+	}
+	return max(f.largest[r].Limit, s.limitFloor)
 }
 
 // raisedLimit raises a limit to its floor if the seed has no request: the floor comes from an OOM kill, and the
 // request is blocked. In a Guaranteed pod the request follows the limit.
 func (f *frame) raisedLimit(r recommender.Resource, s *ask, was recommender.Allocation) recommender.Allocation {
 	bound := &f.bounds.Container[r]
-	if !s.bothMove || was.Limit == 0 || s.limitFloor <= was.Limit || bound.ViolatedBy(was) {
+	if r == recommender.CPU || !s.bothMove || was.Limit == 0 || s.limitFloor <= was.Limit || bound.ViolatedBy(was) {
 		return was
 	}
-	raised := podview.CapLimit(was, recommender.Allocation{Request: was.Request, Limit: s.limitFloor}, f.largest[r].Limit)
+	raised := r.CapLimit(was, recommender.Allocation{Request: was.Request, Limit: s.limitFloor}, f.largest[r].Limit)
 	if f.class == corev1.PodQOSGuaranteed {
 		return bound.ClampEqual(r, raised.Limit, was.Request, granularity(r, was))
 	}

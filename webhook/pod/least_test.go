@@ -66,3 +66,72 @@ func TestSeedKeepsLeastSizes(t *testing.T) {
 		})
 	}
 }
+
+// The CPU limit that usage needs is not lowered with the request, and raises nothing. A Guaranteed pod stays one.
+func TestSeedKeepsTheCPULimitThatUsageNeeds(t *testing.T) {
+	for name, tc := range map[string]struct{ has, floor, want string }{
+		"by the ratio":     {"cpu=1/2 memory=1Gi", "", "cpu=20m/40m memory=1Gi"},
+		"kept":             {"cpu=1/2 memory=1Gi", "1100m", "cpu=20m/1100m memory=1Gi"},
+		"never raised":     {"cpu=1/2 memory=1Gi", "5", "cpu=20m/2 memory=1Gi"},
+		"no limit":         {"cpu=1 memory=1Gi", "1100m", "cpu=20m memory=1Gi"},
+		"Guaranteed":       {"cpu=500m/500m memory=1Gi/1Gi", "1100m", "cpu=20m/20m memory=1Gi/1Gi"},
+		"a limit alone":    {"cpu=2/2 memory=1Gi", "1100m", "cpu=20m/20m memory=1Gi"},
+		"below the least":  {"cpu=1/2 memory=1Gi", "5m", "cpu=20m/40m memory=1Gi"},
+		"a ratio of fifty": {"cpu=1/50 memory=1Gi", "1100m", "cpu=20m/1100m memory=1Gi"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seed := seedFor(t, "app", "20m", "")
+			if tc.floor != "" {
+				seed.CPULimitFloor = amountOf(t, tc.floor)
+			}
+			pod, rec := podOf(container(t, "app", tc.has)), Read(recommendation(seed))
+			after := applied(t, pod, SeedPod(view(t, pod), rec, &Namespace{}, now))
+			assert.Equal(t, []string{tc.want}, resources(after))
+			assertStable(t, after, rec, &Namespace{})
+		})
+	}
+}
+
+// A runtime class with a memory overhead runs a VM: its pods keep the memory limit of the template, and Guaranteed ones
+// the request too. An overhead of CPU alone changes nothing.
+func TestSeedKeepsMemoryLimitOfSandboxes(t *testing.T) {
+	for name, tc := range map[string]struct{ overhead, has, memory, want string }{
+		"lowered":            {"160Mi", "cpu=1 memory=256Mi/512Mi", "26Mi", "cpu=1 memory=26Mi/512Mi"},
+		"raised":             {"160Mi", "cpu=1 memory=256Mi/512Mi", "400Mi", "cpu=1 memory=400Mi/800Mi"},
+		"Guaranteed":         {"160Mi", "cpu=1/1 memory=512Mi/512Mi", "26Mi", "cpu=1/1 memory=512Mi/512Mi"},
+		"Guaranteed, raised": {"160Mi", "cpu=1/1 memory=512Mi/512Mi", "600Mi", "cpu=1/1 memory=600Mi/600Mi"},
+		"without a limit":    {"160Mi", "cpu=1 memory=256Mi", "26Mi", "cpu=1 memory=26Mi"},
+		"no memory overhead": {"", "cpu=1 memory=256Mi/512Mi", "26Mi", "cpu=1 memory=26Mi/52Mi"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod, rec := podOf(container(t, "app", tc.has)), Read(recommendation(seedFor(t, "app", "", tc.memory)))
+			pod.Spec.Overhead = corev1.ResourceList{"cpu": resource.MustParse("250m")}
+			if tc.overhead != "" {
+				pod.Spec.Overhead["memory"] = resource.MustParse(tc.overhead)
+			}
+			after := applied(t, pod, SeedPod(view(t, pod), rec, &Namespace{}, now))
+			assert.Equal(t, []string{tc.want}, resources(after))
+			assertStable(t, after, rec, &Namespace{})
+		})
+	}
+}
+
+// A seed of strategy Node without a memory limit is from a policy that leaves limits alone: the request stays within the
+// limit, and request and limit of a Guaranteed pod stay.
+func TestNodeSeedsLeaveLimitsAlone(t *testing.T) {
+	for has, want := range map[string]string{
+		"cpu=1 memory=128Mi/256Mi":   "cpu=1 memory=256Mi/256Mi",
+		"cpu=1 memory=128Mi/512Mi":   "cpu=1 memory=300Mi/512Mi",
+		"cpu=1 memory=128Mi":         "cpu=1 memory=300Mi",
+		"cpu=1/1 memory=128Mi/128Mi": "cpu=1/1 memory=128Mi/128Mi",
+	} {
+		seed := seedFor(t, "app", "", "300Mi")
+		seed.CPULimitFollows, seed.MemoryLimitFollows = false, false
+		object := recommendation(seed)
+		object.Spec.Strategy = v1alpha1.StrategyNode
+		pod, rec := podOf(container(t, "app", has)), Read(object)
+		after := applied(t, pod, SeedPod(view(t, pod), rec, &Namespace{}, now))
+		assert.Equal(t, []string{want}, resources(after))
+		assertStable(t, after, rec, &Namespace{})
+	}
+}

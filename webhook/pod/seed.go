@@ -105,7 +105,7 @@ type ask struct {
 	limitFollows bool
 	// limit to set; 0: limitFollows decides.
 	limit recommender.Amount
-	// limitFloor is the least limit; 0: none.
+	// limitFloor is the least memory limit, or the CPU limit that a decrease leaves; 0: none.
 	limitFloor recommender.Amount
 	// mayLower allows amounts below the size with which the pod was created.
 	mayLower bool
@@ -165,6 +165,7 @@ func readContainer(s *v1alpha1.ContainerSeed, strategy v1alpha1.Strategy, raiseO
 		recommender.CPU: {
 			request:      amountAt(recommender.CPU, s.CPURequest),
 			limitFollows: s.CPULimitFollows,
+			limitFloor:   amountAt(recommender.CPU, s.CPULimitFloor),
 			mayLower:     !raiseOnly,
 			bothMove:     node || s.CPULimitFollows,
 		},
@@ -174,7 +175,8 @@ func readContainer(s *v1alpha1.ContainerSeed, strategy v1alpha1.Strategy, raiseO
 			limit:        amountAt(recommender.Memory, s.MemoryLimit),
 			limitFloor:   amountAt(recommender.Memory, s.MemoryLimitFloor),
 			mayLower:     s.AllowMemoryDecrease && !raiseOnly,
-			bothMove:     node || s.MemoryLimitFollows,
+			// A seed of Node without a limit is from a policy that leaves limits alone.
+			bothMove: s.MemoryLimit != nil || s.MemoryLimitFollows || node && s.MemoryRequest == nil,
 		},
 	}}
 }

@@ -27,7 +27,7 @@ func recall(p *Pod, units []unit, rec *Recommendation, ns *Namespace) {
 	}
 	claim(units, &seeded)
 	for fell := true; fell; {
-		seedUnits(units, rec.Seed, podview.GenerationOf(p.Metadata.Labels), ns, &Decision{})
+		seedUnits(p, units, rec.Seed, podview.GenerationOf(p.Metadata.Labels), ns, &Decision{})
 		fell = dropClaims(units)
 	}
 	if !slices.ContainsFunc(units, unit.believed) {

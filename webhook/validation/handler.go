@@ -180,7 +180,7 @@ func answer(v Verdict) admission.Response {
 	}
 	// kubectl shows warnings to the user who applies the object.
 	_, told := policy.Summary(v.Warnings)
-	response.Warnings = podview.Map(told, func(p policy.Problem) string { return "attune sizes nothing until this is fixed: " + p.Sentence })
+	response.Warnings = append(podview.Map(told, func(p policy.Problem) string { return "attune sizes nothing until this is fixed: " + p.Sentence }), v.Remarks...)
 	return response
 }
 

@@ -208,3 +208,11 @@ func TestRejectsMoreThanTheSchemaAllows(t *testing.T) {
 	answer = handler(t, stored{}).Handle(t.Context(), request(t, admissionv1.Create, often, nil))
 	assert.Equal(t, "updateStrategy.schedule.windows has 25 entries: use at most 24", answer.Result.Message)
 }
+
+// Valid settings that probably do not do what their author means are warnings, also under a cluster policy.
+func TestRemarksAreWarnings(t *testing.T) {
+	answer := handler(t, stored{}).Handle(t.Context(), request(t, admissionv1.Create, aPolicy(t, `{strategy: Node, cpu: {percentile: 90, minAllowed: "250"}}`), nil))
+	assert.True(t, answer.Allowed)
+	assert.Equal(t, []string{"cpu.minAllowed 250 is more CPU than most nodes have. Write millicores with their unit, e.g. 250m",
+		"cpu.percentile: no effect with strategy Node. Remove the fields from the policy"}, answer.Warnings)
+}

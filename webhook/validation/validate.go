@@ -39,6 +39,8 @@ type Verdict struct {
 	Denied []policy.Problem
 	// Warnings are the problems of the layers below, which prevent sizing too but are not caused by the object.
 	Warnings []policy.Problem
+	// Remarks are sentences about a valid policy that probably does not do what its author means.
+	Remarks []string
 }
 
 // Validate validates an AttunePolicy, AttuneClusterPolicy, AttuneDefaults or AttuneNamespaceDefaults; it accepts any
@@ -74,8 +76,9 @@ func verdict(own policy.Level, cluster *v1alpha1.AttuneDefaults, namespace *v1al
 	var v Verdict
 	var invalid *policy.InvalidConfig
 	// ResolveAllowed fails only with an InvalidConfig; otherwise the object is valid.
-	if _, err := policy.ResolveAllowed(cluster, namespace, p, operator); !errors.As(err, &invalid) {
-		return v
+	settings, err := policy.ResolveAllowed(cluster, namespace, p, operator)
+	if !errors.As(err, &invalid) {
+		return Verdict{Remarks: settings.Remarks()}
 	}
 	for _, problem := range invalid.Problems {
 		if slices.Contains(problem.Levels, own) {

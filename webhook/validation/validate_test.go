@@ -88,13 +88,13 @@ func TestValidateClusterPolicies(t *testing.T) {
 		return validation.Validate(p, validation.Env{Cluster: cluster, Operator: policy.Operator{SourceNamespaces: []string{"*"}}})
 	}
 	for spec, want := range map[string][]string{
-		`memory: {maxAllowed: 3}`: nil,
+		`memory: {maxAllowed: 3Mi}`: nil,
 		`{targetRef: {kind: CronJob}, updateStrategy: {type: Auto}, sloGuardrails: [{name: a, query: up, threshold: "1", comparison: "<"}]}`: nil,
-		ownServer:                 {"metricsSource.prometheus must not be set in an AttuneClusterPolicy, which has no namespace for Secrets: set it in the AttuneDefaults"},
-		`namespaceSelector: {}`:   {"namespaceSelector {} is empty: leave it out to select every namespace, or set matchLabels, e.g. {stage: production}"},
-		`memory: {maxAllowed: 1}`: {"memory.minAllowed 2 (from the AttuneDefaults) must be less than or equal to memory.maxAllowed 1: set memory.minAllowed to 1 or less"},
+		ownServer:                   {"metricsSource.prometheus must not be set in an AttuneClusterPolicy, which has no namespace for Secrets: set it in the AttuneDefaults"},
+		`namespaceSelector: {}`:     {"namespaceSelector {} is empty: leave it out to select every namespace, or set matchLabels, e.g. {stage: production}"},
+		`memory: {maxAllowed: 1Mi}`: {"memory.minAllowed 2Mi (from the AttuneDefaults) must be less than or equal to memory.maxAllowed 1Mi: set memory.minAllowed to 1Mi or less"},
 	} {
-		assert.Equal(t, want, sentences(judge(spec, clusterDefaults(t, `memory: {minAllowed: 2}`)).Denied), spec)
+		assert.Equal(t, want, sentences(judge(spec, clusterDefaults(t, `memory: {minAllowed: 2Mi}`)).Denied), spec)
 	}
 	v := judge(`{}`, clusterDefaults(t, `{cpu: {minAllowed: 2, maxAllowed: 1}}`))
 	assert.Empty(t, v.Denied)

@@ -216,7 +216,7 @@ var mutants = []mutant{
 	},
 	{
 		"P0: a created pod is too small to start", "no least size",
-		[]edit{{"podview/least.go", "		return max(to, least)\n", "		return to\n"}},
+		[]edit{{"recommender/least.go", "		return max(to, least)\n", "		return to\n"}},
 		"./webhook/pod TestSeedKeepsLeastSizes", failed,
 	},
 	{

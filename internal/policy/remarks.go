@@ -1,0 +1,68 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+)
+
+// Bounds beyond these are probably without their unit: memory in bytes, or a CPU minimum meant in millicores.
+const (
+	leastMemoryBound = recommender.Amount(1 << 20)
+	mostCPUMinimum   = recommender.Amount(100_000)
+)
+
+// UnlikelyBound returns what is unlikely about a bound of requests, as the rest of a sentence, and what to write
+// instead; empty: nothing. A large CPU bound is unlikely only as a minimum.
+func UnlikelyBound(r recommender.Resource, bound resource.Quantity, minimum bool) string {
+	switch a := podview.AmountOf(r, bound); {
+	case r == recommender.Memory && a > 0 && a < leastMemoryBound:
+		return "is less than 1Mi. Add the unit, e.g. 512Mi"
+	case r == recommender.CPU && a >= mostCPUMinimum && minimum:
+		return "is more CPU than most nodes have. Write millicores with their unit, e.g. 250m"
+	}
+	return ""
+}
+
+// ineffective are fields that a strategy or a mode ignores.
+type ineffective struct {
+	with   string
+	of     bool
+	fields []string
+}
+
+// Remarks returns sentences about valid settings that probably do not do what the user means: a minimum that few nodes
+// have, and fields without effect. Fields of lower levels are left out, because they are for other policies too.
+func (s Settings) Remarks() []string {
+	var remarks []string
+	if least := podview.ToPointer(recommender.CPU, s.Recommender.Of[recommender.CPU].MinAllowed); least != nil {
+		if why := UnlikelyBound(recommender.CPU, *least, true); why != "" {
+			remarks = append(remarks, "cpu.minAllowed "+least.String()+" "+why)
+		}
+	}
+	estimator := []string{"cpu.percentile", "cpu.overhead", "cpu.burstSensitivity", "memory.percentile", "memory.overhead", "memory.burstSensitivity"}
+	waves := []string{"cpu.maxChangePercent", "memory.maxChangePercent", "updateStrategy.cooldown", "updateStrategy.maxConcurrentResizes",
+		"updateStrategy.canary.percentage", "updateStrategy.canary.autoPromote"}
+	node := []string{"node.eviction", "node.evictionRanking", "node.group"}
+	strategy, mode := "strategy "+string(s.Strategy), "updateStrategy.type "+string(s.Resize.Mode)
+	for _, i := range []ineffective{
+		{strategy, s.Strategy == v1alpha1.StrategyNode, slices.Concat(estimator, waves)},
+		{strategy, s.Strategy == v1alpha1.StrategyAdaptive, slices.Concat(estimator, node)},
+		{strategy, s.Strategy == v1alpha1.StrategyWorkload, node},
+		{strategy, s.Strategy != v1alpha1.StrategyAdaptive, []string{"adaptive.risk"}},
+		{mode, s.Resize.Mode == v1alpha1.UpdateAuto, []string{"updateStrategy.canary.autoPromote"}},
+		{mode, s.Resize.Mode == v1alpha1.UpdateOneShot, []string{"cpu.startupBoost", "updateStrategy.canary.percentage", "updateStrategy.canary.autoPromote"}},
+		{mode, s.Resize.Mode == v1alpha1.UpdateInitial, append(slices.Clone(waves), "memory.raiseBeforeKill", "updateStrategy.resizeMethod", "updateStrategy.schedule.windows")},
+	} {
+		set := slices.DeleteFunc(i.fields, func(field string) bool { return !s.Origin[field].OfPolicy() })
+		if i.of && len(set) > 0 {
+			remarks = append(remarks, strings.Join(set, ", ")+": no effect with "+i.with+". Remove the fields from the policy")
+		}
+	}
+	return remarks
+}

@@ -1,0 +1,43 @@
+package policy_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"attune.io/attune/internal/policy"
+)
+
+// Settings that are valid and probably not meant are named: fields without effect, and a minimum that few nodes have.
+func TestRemarks(t *testing.T) {
+	for name, c := range map[string]struct {
+		cluster, policy string
+		want            []string
+	}{
+		"nothing": {policy: `{cpu: {percentile: 90, minAllowed: 250m}, updateStrategy: {type: Canary, canary: {autoPromote: false}}}`},
+		"a minimum without its unit": {policy: `cpu: {minAllowed: "250"}`,
+			want: []string{"cpu.minAllowed 250 is more CPU than most nodes have. Write millicores with their unit, e.g. 250m"}},
+		"a maximum may be large": {policy: `cpu: {maxAllowed: "250"}`},
+		"Node": {policy: `{strategy: Node, cpu: {percentile: 90}, memory: {overhead: "10"}, adaptive: {risk: High}, node: {group: shop}}`,
+			want: []string{"cpu.percentile, memory.overhead: no effect with strategy Node. Remove the fields from the policy",
+				"adaptive.risk: no effect with strategy Node. Remove the fields from the policy"}},
+		"Adaptive": {policy: `{strategy: Adaptive, memory: {burstSensitivity: "0"}, node: {eviction: Enabled}, adaptive: {risk: High}}`,
+			want: []string{"memory.burstSensitivity, node.eviction: no effect with strategy Adaptive. Remove the fields from the policy"}},
+		"Workload": {policy: `node: {evictionRanking: Never}`,
+			want: []string{"node.evictionRanking: no effect with strategy Workload. Remove the fields from the policy"}},
+		"Auto": {policy: `updateStrategy: {type: Auto, canary: {percentage: 20, autoPromote: false}}`,
+			want: []string{"updateStrategy.canary.autoPromote: no effect with updateStrategy.type Auto. Remove the fields from the policy"}},
+		"OneShot": {policy: `{updateStrategy: {type: OneShot}, cpu: {startupBoost: {multiplier: "2", duration: 1m}}}`,
+			want: []string{"cpu.startupBoost: no effect with updateStrategy.type OneShot. Remove the fields from the policy"}},
+		"Initial": {policy: `updateStrategy: {type: Initial, cooldown: 2h, resizeMethod: InPlaceOrRecreate}`,
+			want: []string{"updateStrategy.cooldown, updateStrategy.resizeMethod: no effect with updateStrategy.type Initial. Remove the fields from the policy"}},
+		"lower levels are for other policies too": {cluster: `{cpu: {percentile: 90}, node: {eviction: Enabled}}`, policy: `strategy: Node`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := policy.Resolve(clusterDefaults(t, c.cluster), nil, aPolicy(t, c.policy))
+			require.NoError(t, err)
+			assert.Equal(t, c.want, s.Remarks())
+		})
+	}
+}

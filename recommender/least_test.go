@@ -1,0 +1,53 @@
+package recommender_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	. "attune.io/attune/recommender"
+)
+
+func TestCapLimitNeverRaisesALimit(t *testing.T) {
+	for _, tc := range []struct {
+		was, to Allocation
+		most    Amount
+		want    Amount
+	}{
+		{Allocation{Request: 20, Limit: 1000}, Allocation{Request: 983, Limit: 49150}, 8000, 8000},
+		{Allocation{Request: 20, Limit: 1000}, Allocation{Request: 983, Limit: 49150}, 0, 49150},
+		{Allocation{Request: 20, Limit: 64000}, Allocation{Request: 10, Limit: 32000}, 8000, 32000},
+		{Allocation{Request: 20, Limit: 1000}, Allocation{Request: 9000, Limit: 18000}, 8000, 9000},
+		{Allocation{Request: 20}, Allocation{Request: 30}, 8000, 0},
+	} {
+		assert.Equal(t, Allocation{Request: tc.to.Request, Limit: tc.want}, CPU.CapLimit(tc.was, tc.to, tc.most), "%+v", tc)
+	}
+}
+
+// A cap leaves a memory limit above its request where it was above it: with both equal, the pod may become Guaranteed.
+func TestCapLimitKeepsTheQoSClass(t *testing.T) {
+	was := Allocation{Request: 100 * mi, Limit: 200 * mi}
+	assert.Equal(t, Allocation{Request: 400 * mi, Limit: 401 * mi}, Memory.CapLimit(was, Allocation{Request: 400 * mi, Limit: 800 * mi}, 400*mi))
+	assert.Equal(t, Allocation{Request: 400 * mi, Limit: 400 * mi}, Memory.CapLimit(was, Allocation{Request: 400 * mi, Limit: 400 * mi}, 300*mi))
+}
+
+// A second call changes nothing, for any amounts: the API server may call admission again with attune's own result.
+func TestLeastSizesAreStable(t *testing.T) {
+	amounts := []Amount{0, 1, 2, 5, 10, 100, 1 << 20, 4 << 20, 8 << 20, 16 << 20, 1 << 30}
+	for _, r := range Resources {
+		for _, wasRequest := range amounts {
+			for _, wasLimit := range amounts {
+				for _, toRequest := range amounts {
+					for _, toLimit := range amounts {
+						was, to := Allocation{Request: wasRequest, Limit: wasLimit}, Allocation{Request: toRequest, Limit: toLimit}
+						once := r.RaiseToLeast(was, to)
+						assert.Equal(t, once, r.RaiseToLeast(was, once), "%v %+v %+v", r, was, to)
+						assert.Equal(t, toLimit == 0, once.Limit == 0)
+						assert.True(t, once.Limit == 0 || once.Request <= once.Limit)
+						assert.True(t, once.Limit == wasLimit || once.Limit == 0 || once.Limit >= [2]Amount{CPU: 10, Memory: 16 * mi}[r], "%v %+v %+v", r, was, once)
+					}
+				}
+			}
+		}
+	}
+}
