@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/recommender"
 	"attune.io/attune/test/cluster"
 	"attune.io/attune/test/deploy"
 )
@@ -251,8 +250,8 @@ func throttledAndReverted(t *testing.T, d *appsv1.Deployment, _ *v1alpha1.Attune
 	use(ctx, t, &pod, "cpu=5")
 }
 
-// unanswered: policies with pods on the node say that it does not answer, others do not. The usage of these pods gets out of
-// date, and is fresh three minutes after the node answers again.
+// unanswered: policies with pods on the node say that it does not answer, others do not. With -outage, the usage of these
+// pods gets out of date, and is fresh three minutes after the node answers again.
 func unanswered(t *testing.T, _ *appsv1.Deployment, elsewhere *v1alpha1.AttunePolicy) {
 	ctx := t.Context()
 	namespace(ctx, t, "unscraped", true)
@@ -299,37 +298,9 @@ func unanswered(t *testing.T, _ *appsv1.Deployment, elsewhere *v1alpha1.AttunePo
 	message, err := says(elsewhere)
 	require.NoError(t, err)
 	assert.NotContains(t, message, "cannot be scraped")
-	stale := func() ([]string, error) {
-		rec, err := recommendation(ctx, d)
-		if err != nil {
-			return nil, err
-		}
-		var resources []string
-		for _, container := range rec.Spec.Containers {
-			for _, hold := range container.Holds {
-				if hold.Reason == string(recommender.StaleData) {
-					resources = append(resources, hold.Resource)
-				}
-			}
-		}
-		return resources, nil
-	}
-	// Two steps and ten minutes without a sample.
-	within(t, 15*time.Minute, "its usage is out of date", func() error {
-		resources, err := stale()
-		if err == nil && len(resources) != 2 {
-			err = fmt.Errorf("out of date are %v", resources)
-		}
-		return err
-	})
+	outOfDate(t, d)
 	require.NoError(t, change(ctx, "-D"))
-	within(t, 3*time.Minute, "its usage is fresh", func() error {
-		resources, err := stale()
-		if err == nil && len(resources) > 0 {
-			err = fmt.Errorf("out of date are %v", resources)
-		}
-		return err
-	})
+	freshAgain(t, d)
 	eventually(t, "the policy says so no more", func() error {
 		message, err := says(there)
 		if err == nil && strings.Contains(message, "cannot be scraped") {

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"sync"
 	"testing"
@@ -16,9 +17,62 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
 	"attune.io/attune/test/cluster"
 	"attune.io/attune/test/deploy"
 )
+
+var onOutage = flag.Bool("outage", false, "keep usage sources away for 20 minutes; usage must be fresh 3 minutes later")
+
+// outOfDate waits until the usage of a workload is out of date, and has been away for 20 minutes. Without -outage it does
+// nothing.
+func outOfDate(t *testing.T, d *appsv1.Deployment) {
+	t.Helper()
+	if !*onOutage {
+		return
+	}
+	away := time.Now()
+	within(t, 25*time.Minute, "its usage is out of date", func() error {
+		stale, err := staleOf(t.Context(), d)
+		if err == nil && (len(stale) != 2 || time.Since(away) < 20*time.Minute) {
+			err = fmt.Errorf("out of date are %v after %s", stale, time.Since(away))
+		}
+		return err
+	})
+}
+
+// freshAgain waits until the usage of a workload is not out of date. With -outage it takes at most 3 minutes.
+func freshAgain(t *testing.T, d *appsv1.Deployment) {
+	t.Helper()
+	if !*onOutage {
+		return
+	}
+	back := time.Now()
+	within(t, 3*time.Minute, "its usage is fresh", func() error {
+		stale, err := staleOf(t.Context(), d)
+		if err == nil && len(stale) > 0 {
+			err = fmt.Errorf("out of date are %v", stale)
+		}
+		return err
+	})
+	t.Logf("usage was fresh after %s", time.Since(back).Round(time.Second))
+}
+
+// staleOf returns the resources of a workload's containers whose usage is out of date.
+func staleOf(ctx context.Context, d *appsv1.Deployment) (stale []string, err error) {
+	rec, err := recommendation(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range rec.Spec.Containers {
+		for _, hold := range c.Holds {
+			if hold.Reason == string(recommender.StaleData) {
+				stale = append(stale, hold.Resource)
+			}
+		}
+	}
+	return stale, nil
+}
 
 // TestOutages takes away Prometheus, then the webhook.
 func TestOutages(t *testing.T) { alone(t, outages) }
@@ -62,7 +116,9 @@ func prometheusStopped(t *testing.T, known *appsv1.Deployment, its *v1alpha1.Att
 	assert.Equal(t, asked, sizeOf(pod.Spec.Containers[0].Resources))
 	assert.NoError(t, createdWith(ctx, d, asked))
 
+	outOfDate(t, known)
 	require.NoError(t, restart())
+	freshAgain(t, known)
 	for _, p := range []*v1alpha1.AttunePolicy{policy, its} {
 		eventually(t, "recovered by itself", func() error { return available(ctx, p) })
 	}
