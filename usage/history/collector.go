@@ -19,8 +19,9 @@ type collector struct {
 	query       usage.Query
 	step        int64 // milliseconds
 	first, last int64
-	// newest is the last step with a sample of a wanted container; 0: none has one.
+	// newest is the last step with a sample of a wanted container; 0: none has one. zeros counts samples of 0.
 	newest int64
+	zeros  int
 	report usage.Report
 	// latest caches the workload of the last series' pod. Sources yield the series of one pod consecutively, so most
 	// series need no lookup.
@@ -46,8 +47,8 @@ type gathered struct {
 type answer struct {
 	container         string
 	cpu, peak, memory []float64
-	// implausible has the impossible samples, indexed by resource.
-	implausible [2]impossible
+	// implausible has the impossible samples, indexed by resource; nil: there are none.
+	implausible *[2]impossible
 	next        *answer
 }
 
@@ -96,20 +97,35 @@ func (s *collector) take(series usage.Series) {
 		return
 	}
 	to := s.answer(&of.answers[number], series.Container)
-	s.raiseCPU(&to.cpu, &series, series.CPU, of.wishes[number], s.query.RateWindow)
-	s.raiseCPU(&to.peak, &series, series.CPUPeak, of.wishes[number], s.query.Step+s.query.RateWindow)
+	wish := &of.wishes[number]
+	s.raiseCPU(&to.cpu, &series, series.CPU, wish, s.query.RateWindow)
+	s.raiseCPU(&to.peak, &series, series.CPUPeak, wish, s.query.Step+s.query.RateWindow)
 	s.raise(&to.memory, series.Memory)
-	for r, samples := range [2][]usage.Sample{recommender.CPU: series.CPUImplausible, recommender.Memory: series.MemoryImplausible} {
-		s.raise(&to.implausible[r].values, samples)
-		if at := &to.implausible[r]; len(samples) > 0 && (at.why == "" || series.Why != usage.DropZero) {
-			at.why, at.bound = series.Why, series.Bound
-		}
+	s.raiseImpossible(to, recommender.CPU, series.CPUImplausible, &series)
+	s.raiseImpossible(to, recommender.Memory, series.MemoryImplausible, &series)
+}
+
+func (s *collector) raiseImpossible(to *answer, r recommender.Resource, samples []usage.Sample, of *usage.Series) {
+	if len(samples) == 0 {
+		return
+	}
+	at := to.impossible(r)
+	s.raise(&at.values, samples)
+	if at.why == "" || of.Why != usage.DropZero {
+		at.why, at.bound = of.Why, of.Bound
 	}
 }
 
+func (a *answer) impossible(r recommender.Resource) *impossible {
+	if a.implausible == nil {
+		a.implausible = &[2]impossible{}
+	}
+	return &a.implausible[r]
+}
+
 // raiseCPU is raise without the CPU of the container's start, which a Job needs for its whole work.
-func (s *collector) raiseCPU(values *[]float64, of *usage.Series, samples []usage.Sample, wish wish, window time.Duration) {
-	if kind := wish.workload.Kind; kind == v1alpha1.KindJob || kind == v1alpha1.KindCronJob {
+func (s *collector) raiseCPU(values *[]float64, of *usage.Series, samples []usage.Sample, wish *wish, window time.Duration) {
+	if kind := wish.workload.Kind; of.Started == 0 || kind == v1alpha1.KindJob || kind == v1alpha1.KindCronJob {
 		s.raise(values, samples)
 		return
 	}
@@ -125,6 +141,9 @@ const leastIdle = 10
 // dropIdle drops CPU of exactly 0 of steps in which more than 90 % of the containers have it: the source does not
 // measure CPU.
 func (s *collector) dropIdle() {
+	if s.zeros < leastIdle {
+		return
+	}
 	of, idle := make([]int, s.last-s.first+1), make([]int, s.last-s.first+1)
 	s.each(func(a *answer) {
 		for i, value := range a.cpu {
@@ -160,7 +179,7 @@ func (s *collector) dropIdle() {
 
 // dropZero turns CPU of 0 into an impossible sample.
 func (s *collector) dropZero(a *answer, i int) {
-	at := &a.implausible[recommender.CPU]
+	at := a.impossible(recommender.CPU)
 	if at.values == nil {
 		at.values, at.why = s.values(), usage.DropZero
 	}
@@ -244,6 +263,9 @@ func (s *collector) raise(values *[]float64, samples []usage.Sample) {
 		case !(to[i] >= sample.Value):
 			to[i] = sample.Value
 			s.newest = max(s.newest, s.first+i)
+			if sample.Value == 0 {
+				s.zeros++
+			}
 		}
 	}
 }

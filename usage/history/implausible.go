@@ -30,6 +30,9 @@ var bounds = map[usage.Drop]recommender.Bound{usage.DropNode: recommender.OfNode
 
 // countImplausible counts the dropped samples of an answer and reports whether the counts changed.
 func (h *history) countImplausible(a *answer, m *merge) (different bool) {
+	if a.implausible == nil {
+		return false
+	}
 	for _, r := range recommender.Resources {
 		values := a.implausible[r].values
 		if len(values) == 0 {
