@@ -19,9 +19,7 @@ type collector struct {
 	query       usage.Query
 	step        int64 // milliseconds
 	first, last int64
-	// newest is the last step with a sample of a wanted container; 0: none has one.
-	newest int64
-	report usage.Report
+	report      usage.Report
 	// latest caches the workload of the last series' pod. Sources yield the series of one pod consecutively, so most
 	// series need no lookup.
 	latest struct {
@@ -243,7 +241,6 @@ func (s *collector) raise(values *[]float64, samples []usage.Sample) {
 			s.report.Drop(usage.DropOf(sample.Value), 1)
 		case !(to[i] >= sample.Value):
 			to[i] = sample.Value
-			s.newest = max(s.newest, s.first+i)
 		}
 	}
 }

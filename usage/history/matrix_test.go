@@ -191,7 +191,7 @@ func TestUsageIsFreshSoonAfterAnOutage(t *testing.T) {
 func TestAwaitedUsageThatDoesNotCome(t *testing.T) {
 	l := live(t, now, 3)
 	gone := l.at.Add(20 * time.Minute)
-	l.source.pods[0].cpu, l.source.pods[0].memory = between(now.Add(-24*time.Hour), gone, 0.2), between(now.Add(-24*time.Hour), gone, 1<<20)
+	l.source.pods[0].cpu, l.source.pods[0].memory = between(now.Add(-12*time.Hour), gone, 0.2), between(now.Add(-12*time.Hour), gone, 1<<20)
 	l.run(gone.Add(30*time.Minute), nil)
 	before := l.News(key("app0"))
 	l.Await(key("app0"), true)
@@ -201,6 +201,7 @@ func TestAwaitedUsageThatDoesNotCome(t *testing.T) {
 	for _, query := range l.source.take() {
 		if query.Running {
 			assert.Equal(t, []string{"app0-"}, query.PodPrefixes)
+			assert.Equal(t, query.End, query.Counted, "its dropped samples count when the step has ended")
 			small++
 		}
 	}

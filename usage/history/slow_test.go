@@ -101,7 +101,7 @@ func TestASourceThatFailsIsLeftAlone(t *testing.T) {
 		s.Refresh(context.Background(), at)
 	}
 	assert.Len(t, source.take(), 74, "3, and then one in 50 seconds")
-	for at := now.Add(time.Hour); at.Before(now.Add(2 * time.Hour)); at = at.Add(time.Minute) {
+	for at := now.Add(61 * time.Minute); at.Before(now.Add(121 * time.Minute)); at = at.Add(time.Minute) {
 		s.Refresh(context.Background(), at)
 	}
 	assert.Len(t, source.take(), 60, "at each refresh of the default interval")
