@@ -3,6 +3,7 @@ package history
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"attune.io/attune/api/v1alpha1"
@@ -86,7 +87,7 @@ func (s *collector) take(series usage.Series) {
 	}
 	if s.latest.match != workload.MatchFound {
 		if s.latest.match == workload.MatchAmbiguous { // pods without a match belong to workloads that are not wanted
-			s.report.Drop(usage.DropAmbiguous, len(series.CPU)+len(series.CPUPeak)+len(series.Memory))
+			s.query.Drop(&s.report, usage.DropAmbiguous, slices.Concat(series.CPU, series.CPUPeak, series.Memory)...)
 		}
 		return
 	}
@@ -112,7 +113,7 @@ func (s *collector) raiseCPU(values *[]float64, of *usage.Series, samples []usag
 		return
 	}
 	before, after, left := of.AroundStart(samples, wish.startup, window)
-	s.report.Drop(usage.DropStartup, left)
+	s.query.Drop(&s.report, usage.DropStartup, left...)
 	s.raise(values, before)
 	s.raise(values, after)
 }
@@ -167,7 +168,7 @@ func (s *collector) dropZero(a *answer, i int) {
 	if a.peak != nil {
 		a.peak[i] = math.NaN()
 	}
-	s.report.Drop(usage.DropIdle, 1)
+	s.query.Drop(&s.report, usage.DropIdle, usage.Sample{At: (s.first + int64(i)) * s.step})
 }
 
 // each visits every answer.

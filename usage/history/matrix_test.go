@@ -214,6 +214,24 @@ func TestAwaitedUsageThatDoesNotCome(t *testing.T) {
 	}
 }
 
+// CPU of 0 of all containers is not measured, in the running step either: it stays out of date.
+func TestAwaitedCPUThatIsNotMeasured(t *testing.T) {
+	l := live(t, now, 10)
+	broken := l.at.Add(20 * time.Minute)
+	for i := range l.source.pods {
+		l.source.pods[i].cpu = func(at time.Time) (float64, bool) {
+			if at.After(broken) {
+				return 0, true
+			}
+			return 0.2, true
+		}
+	}
+	l.run(broken.Add(30*time.Minute), func() { l.Await(key("app0"), true) })
+	p, _ := l.Profile(key("app0"), l.at)
+	assert.Equal(t, broken, p.Of[recommender.CPU].Last)
+	assert.Less(t, l.at.Sub(p.Of[recommender.Memory].Last), step+time.Minute)
+}
+
 // TestDaysOfPartialAnswers: a source that lacks one node for three days gets few additional queries. Its partial data
 // is always fresh. After recovery, missed data of the last day is read.
 func TestDaysOfPartialAnswers(t *testing.T) {

@@ -241,6 +241,7 @@ func (r *refresh) see(ctx context.Context, source usage.Source, plan plan) {
 // interests may change meanwhile; data that is not wanted any more is dropped. It returns whether to continue.
 func (r *refresh) read(ctx context.Context, source usage.Source, plan plan, query usage.Query, group []*track) bool {
 	collector := newCollector(plan.resolvers, query)
+	dropped := collector.query.CountDropped()
 	report, err := source.Read(ctx, query, collector.take)
 	ok := err == nil
 	r.commit(func(p *pool) {
@@ -250,6 +251,7 @@ func (r *refresh) read(ctx context.Context, source usage.Source, plan plan, quer
 		switch {
 		case err == nil:
 			collector.dropIdle()
+			r.store.options.Dropped(p.settings, dropped)
 			report.Add(collector.report)
 			p.keep(collector, report, r.now, r.changed)
 			p.hear(collector)
