@@ -41,6 +41,19 @@ func (q *Query) CountDropped() map[Drop]int {
 	return counts
 }
 
+// Drop counts dropped samples: all in a report, and with Count those of steps that were not read before.
+func (q *Query) Drop(report *Report, why Drop, samples ...Sample) {
+	report.Drop(why, len(samples))
+	if q.Count == nil {
+		return
+	}
+	for _, sample := range samples {
+		if q.Counted.IsZero() || sample.At > q.Counted.UnixMilli() {
+			q.Count(why, 1)
+		}
+	}
+}
+
 // Asked is the subject of a query.
 type Asked struct {
 	namespaces sets.Set[string]

@@ -56,18 +56,18 @@ type Series struct {
 const startsPerDay = 3
 
 // AroundStart splits samples of CPU, oldest first, into those before and those after the start of the running
-// container, which takes startup. It also returns how many samples are left out, because a part of the window that they
+// container, which takes startup. It also returns the samples that are left out, because a part of the window that they
 // are measured over is within the start. Without a known start, or if the container restarts often, none is.
-func (s *Series) AroundStart(samples []Sample, startup, window time.Duration) (before, after []Sample, left int) {
+func (s *Series) AroundStart(samples []Sample, startup, window time.Duration) (before, after, left []Sample) {
 	if s.Started == 0 || s.Restarts > startsPerDay {
-		return samples, nil, 0
+		return samples, nil, nil
 	}
 	index := func(at int64) int {
 		i, _ := slices.BinarySearchFunc(samples, at, func(s Sample, at int64) int { return cmp.Compare(s.At, at) })
 		return i
 	}
 	first, next := index(s.Started+1), index(s.Started+(startup+window).Milliseconds())
-	return samples[:first], samples[next:], next - first
+	return samples[:first], samples[next:], samples[first:next]
 }
 
 // Sample is the value of the step that ended At.

@@ -92,7 +92,7 @@ var rows = map[string][][]string{
 	"attune_certificate_expiry_timestamp_seconds":  {{certificateOfWebhook}, {certificateOfMetrics}},
 	"attune_usage_samples_total":                   {{sourceEmbedded}, {sourcePrometheus}},
 	"attune_usage_newest_sample_timestamp_seconds": {{sourceEmbedded}, {sourcePrometheus}},
-	"attune_usage_samples_dropped_total":           {{sourceEmbedded, string(usage.DropClock)}},
+	"attune_usage_samples_dropped_total":           {{sourceEmbedded, usage.DropClock.Label()}},
 	"attune_usage_query_seconds":                   {{sourceEmbedded}},
 	"attune_usage_series":                          {{}},
 	"attune_usage_recent_containers":               {{}},

@@ -201,6 +201,15 @@ func (s *sources) of(settings usage.SourceSettings) loopSource {
 // forgets reports whether histories with these settings need checkpoints.
 func (s *sources) forgets(settings usage.SourceSettings) bool { return s.of(settings).forgets() }
 
+// dropped counts samples that histories with these settings drop.
+func (s *sources) dropped(settings usage.SourceSettings, counts map[usage.Drop]int) {
+	source := sourcePrometheus
+	if s.forgets(settings) {
+		source = sourceEmbedded
+	}
+	s.meter.Dropped(source, counts)
+}
+
 // dial is a usage.Dialer. Its sources drop impossible samples.
 func (s *sources) dial(settings usage.SourceSettings) (usage.Source, error) {
 	source, err := s.of(settings).dial(settings)

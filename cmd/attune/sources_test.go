@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +21,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/board"
 	"attune.io/attune/usage"
+	promsource "attune.io/attune/usage/prometheus"
 )
 
 // TestWhoNamesTheServer: a policy may not name a server on loopback, but the defaults may.
@@ -62,4 +65,18 @@ func TestSecretsOfTheDefaults(t *testing.T) {
 	assert.EqualError(t, err, "the operator may not read secret attune-system/thanos of the usage source: add thanos to the value usage.defaultsSecrets")
 	_, err = s.connect(usage.SourceSettings{Prometheus: &source, Namespace: "shop", OfPolicy: true})
 	assert.ErrorContains(t, err, "reading secret shop/thanos of the usage source", "no value helps a policy")
+}
+
+// TestDropsOfHistoriesCountForTheirSource: whether a policy names a server or the operator scrapes kubelets.
+func TestDropsOfHistoriesCountForTheirSource(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	s := &sources{own: kubeletSource{}, meter: promsource.NewMeter(registry)}
+	s.dropped(usage.SourceSettings{}, map[usage.Drop]int{usage.DropStartup: 2})
+	s.dropped(usage.SourceSettings{Prometheus: &v1alpha1.PrometheusSource{}}, map[usage.Drop]int{usage.DropIdle: 3})
+	assert.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP attune_usage_samples_dropped_total Usage samples dropped, by source and reason.
+# TYPE attune_usage_samples_dropped_total counter
+attune_usage_samples_dropped_total{reason="idle",source="prometheus"} 3
+attune_usage_samples_dropped_total{reason="startup",source="embedded"} 2
+`), "attune_usage_samples_dropped_total"))
 }

@@ -29,6 +29,8 @@ func TestKubeletsThatLackMetrics(t *testing.T) {
 		answer      []func(time.Time) string
 		cpu, memory float64
 		dropped     usage.Drop
+		// unread is why the scraper dropped a sample.
+		unread usage.Drop
 	}{
 		"all of it":              {answer: []func(time.Time) string{cpu, memory("3e8")}, cpu: 1, memory: 3e8},
 		"a working set of 0":     {answer: []func(time.Time) string{cpu, memory("0")}, cpu: 1, dropped: usage.DropZero},
@@ -42,7 +44,7 @@ func TestKubeletsThatLackMetrics(t *testing.T) {
 		},
 		"a sample of the year 1": {
 			answer: []func(time.Time) string{cpu, memory("3e8"), text(`container_memory_working_set_bytes{container="app",namespace="bank",pod="db-1"} 5e8 -62135596800000` + "\n")},
-			cpu:    1, memory: 3e8,
+			cpu:    1, memory: 3e8, unread: usage.DropClock,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -72,6 +74,9 @@ func TestKubeletsThatLackMetrics(t *testing.T) {
 			assert.InDelta(t, c.memory, memory, 0)
 			if c.dropped != "" {
 				assert.Positive(t, report.Dropped[c.dropped])
+			}
+			if c.unread != "" {
+				assert.InDelta(t, 6, f.dropped(t, c.unread), 0, "once for each scrape")
 			}
 		})
 	}

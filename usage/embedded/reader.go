@@ -185,9 +185,15 @@ type point struct {
 	labels func(*labels.Labels)
 }
 
+// year1 ends a line with the zero time of Go. Kubelets report it for containers that start or stop.
+var year1 = []byte(" -62135596800000\n")
+
 // parse reads the text format of Prometheus and calls take for each sample of a wanted metric. An error means that the
 // rest could not be read; the samples before it were taken.
 func parse(body []byte, wanted sets.Set[string], take func(point)) error {
+	if bytes.Contains(body, year1) { // the parser rejects a negative time, and with it all samples of the node
+		body = bytes.ReplaceAll(body, year1, []byte(" 1\n"))
+	}
 	parser := textparse.NewPromParser(body, labels.NewSymbolTable(), false)
 	// Once, because a method value allocates.
 	read := parser.Labels

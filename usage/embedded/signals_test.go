@@ -173,7 +173,7 @@ func TestNodePressure(t *testing.T) {
 	target := f.scraper.targets.of[f.node.Name]
 	for at := start; !at.After(start.Add(5 * time.Minute)); at = at.Add(time.Minute) {
 		f.clock.SetTime(at)
-		target.due = at.Add(5 * time.Minute)
+		target.due = at.Add(2 * time.Minute)
 		j := target.job(at, nil, f.scraper.NodePressure, time.Minute)
 		require.NotNil(t, j, at)
 		require.NotNil(t, j.pods, "cAdvisor is asked")
@@ -186,7 +186,7 @@ func TestNodePressure(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, waiting, 1)
 	assert.InDelta(t, 0.25, waiting[f.node.Name], 0.001)
-	target.due = at.Add(35 * time.Minute)
+	target.due = at.Add(32 * time.Minute)
 	assert.Nil(t, target.job(at.Add(30*time.Minute), nil, false, time.Minute), "nobody wants to know")
 }
 
@@ -241,7 +241,7 @@ func TestFollowedPods(t *testing.T) {
 		require.NotNil(t, j, at)
 		require.NoError(t, f.scraper.scrape(t.Context(), j, at))
 		target.finish(j, at, at, time.Minute, nil)
-		target.due = at.Add(5 * time.Minute)
+		target.due = at.Add(2 * time.Minute)
 	}
 	followed := &extras{pods: map[Pod]bool{pod: false}}
 	at := noon

@@ -3,6 +3,7 @@ package history
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"attune.io/attune/api/v1alpha1"
@@ -19,8 +20,7 @@ type collector struct {
 	query       usage.Query
 	step        int64 // milliseconds
 	first, last int64
-	// newest is the last step with a sample of a wanted container; 0: none has one. zeros counts samples of 0.
-	newest int64
+	// zeros counts samples of 0.
 	zeros  int
 	report usage.Report
 	// latest caches the workload of the last series' pod. Sources yield the series of one pod consecutively, so most
@@ -89,7 +89,7 @@ func (s *collector) take(series usage.Series) {
 	}
 	if s.latest.match != workload.MatchFound {
 		if s.latest.match == workload.MatchAmbiguous { // pods without a match belong to workloads that are not wanted
-			s.report.Drop(usage.DropAmbiguous, len(series.CPU)+len(series.CPUPeak)+len(series.Memory))
+			s.query.Drop(&s.report, usage.DropAmbiguous, slices.Concat(series.CPU, series.CPUPeak, series.Memory)...)
 		}
 		return
 	}
@@ -130,7 +130,7 @@ func (s *collector) raiseCPU(values *[]float64, of *usage.Series, samples []usag
 		return
 	}
 	before, after, left := of.AroundStart(samples, wish.startup, window)
-	s.report.Drop(usage.DropStartup, left)
+	s.query.Drop(&s.report, usage.DropStartup, left...)
 	s.raise(values, before)
 	s.raise(values, after)
 }
@@ -188,7 +188,7 @@ func (s *collector) dropZero(a *answer, i int) {
 	if a.peak != nil {
 		a.peak[i] = math.NaN()
 	}
-	s.report.Drop(usage.DropIdle, 1)
+	s.query.Drop(&s.report, usage.DropIdle, usage.Sample{At: (s.first + int64(i)) * s.step})
 }
 
 // each visits every answer.
@@ -262,7 +262,6 @@ func (s *collector) raise(values *[]float64, samples []usage.Sample) {
 			s.report.Drop(usage.DropOf(sample.Value), 1)
 		case !(to[i] >= sample.Value):
 			to[i] = sample.Value
-			s.newest = max(s.newest, s.first+i)
 			if sample.Value == 0 {
 				s.zeros++
 			}

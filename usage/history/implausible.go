@@ -17,7 +17,7 @@ type implausible [2]struct {
 	hours [24]struct {
 		hour int64
 		// zeros are those of the steps with samples of 0 only.
-		steps, zeros int
+		steps, zeros int32
 	}
 	// highest is the highest dropped sample of the newest answer with dropped samples above 0. bound is what it
 	// exceeded. Both are in cores or bytes.
@@ -95,7 +95,7 @@ func (s *Store) Implausible(key Key, now time.Time) (out [2]recommender.Implausi
 		dropped, zeros := 0, 0
 		for _, at := range of.hours {
 			if at.hour > oldest {
-				dropped, zeros = dropped+at.steps, zeros+at.zeros
+				dropped, zeros = dropped+int(at.steps), zeros+int(at.zeros)
 			}
 		}
 		if dropped == 0 {

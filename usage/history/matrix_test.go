@@ -191,7 +191,7 @@ func TestUsageIsFreshSoonAfterAnOutage(t *testing.T) {
 func TestAwaitedUsageThatDoesNotCome(t *testing.T) {
 	l := live(t, now, 3)
 	gone := l.at.Add(20 * time.Minute)
-	l.source.pods[0].cpu, l.source.pods[0].memory = between(now.Add(-24*time.Hour), gone, 0.2), between(now.Add(-24*time.Hour), gone, 1<<20)
+	l.source.pods[0].cpu, l.source.pods[0].memory = between(now.Add(-12*time.Hour), gone, 0.2), between(now.Add(-12*time.Hour), gone, 1<<20)
 	l.run(gone.Add(30*time.Minute), nil)
 	before := l.News(key("app0"))
 	l.Await(key("app0"), true)
@@ -201,6 +201,7 @@ func TestAwaitedUsageThatDoesNotCome(t *testing.T) {
 	for _, query := range l.source.take() {
 		if query.Running {
 			assert.Equal(t, []string{"app0-"}, query.PodPrefixes)
+			assert.Equal(t, query.End, query.Counted, "its dropped samples count when the step has ended")
 			small++
 		}
 	}
@@ -211,6 +212,24 @@ func TestAwaitedUsageThatDoesNotCome(t *testing.T) {
 	for _, query := range l.source.take() {
 		assert.False(t, query.Running)
 	}
+}
+
+// CPU of 0 of all containers is not measured, in the running step either: it stays out of date.
+func TestAwaitedCPUThatIsNotMeasured(t *testing.T) {
+	l := live(t, now, 10)
+	broken := l.at.Add(20 * time.Minute)
+	for i := range l.source.pods {
+		l.source.pods[i].cpu = func(at time.Time) (float64, bool) {
+			if at.After(broken) {
+				return 0, true
+			}
+			return 0.2, true
+		}
+	}
+	l.run(broken.Add(30*time.Minute), func() { l.Await(key("app0"), true) })
+	p, _ := l.Profile(key("app0"), l.at)
+	assert.Equal(t, broken, p.Of[recommender.CPU].Last)
+	assert.Less(t, l.at.Sub(p.Of[recommender.Memory].Last), step+time.Minute)
 }
 
 // TestDaysOfPartialAnswers: a source that lacks one node for three days gets few additional queries. Its partial data

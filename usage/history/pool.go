@@ -3,6 +3,7 @@ package history
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -26,8 +27,9 @@ type pool struct {
 	slid int64
 	// seen is the latest time at which the pool was refreshed.
 	seen time.Time
-	// heard is the newest step with a sample; 0: none has one. lookedAt is when the running step was last read.
-	heard    int64
+	// heard is the newest step with a sample of any container, indexed by resource; 0: none has one. lookedAt is when the
+	// running step was last read.
+	heard    [2]int64
 	lookedAt time.Time
 }
 
@@ -78,13 +80,13 @@ func (p *pool) plan(now time.Time, room int64) plan {
 const lookAgain = 30 * time.Second
 
 // awaited returns the query of the running step, at a time, about the workloads that a policy waits for: about all if the
-// source has had no samples for two steps. It returns nil if nothing is awaited. A history gets a step only when it
+// source has had no samples of a resource for two steps. It returns nil if nothing is awaited. A history gets a step only when it
 // has ended, which may be two steps after an outage.
 func (p *pool) awaited(last int64, now time.Time) *usage.Query {
 	if now.Sub(p.lookedAt).Abs() < lookAgain {
 		return nil
 	}
-	all := p.heard > 0 && last-p.heard >= 2
+	all := slices.ContainsFunc(p.heard[:], func(newest int64) bool { return newest > 0 && last-newest >= 2 })
 	names, pods := sets.New[string](), sets.New[string]()
 	p.each(func(namespace string, of workload.KindName, track *track) {
 		if all || track.awaited {
@@ -97,11 +99,24 @@ func (p *pool) awaited(last int64, now time.Time) *usage.Query {
 	}
 	query := p.query(sets.List(names), last, last)
 	at := now.Truncate(time.Second)
-	query.Start, query.End, query.Running = at, at, true
+	query.Start, query.End, query.Counted, query.Running = at, at, at, true
 	if !all {
 		query.PodPrefixes = sets.List(pods)
 	}
 	return query
+}
+
+// hear records the newest step of an answer with a sample of each resource.
+func (p *pool) hear(c *collector) {
+	c.each(func(a *answer) {
+		for r, values := range [2][]float64{recommender.CPU: a.cpu, recommender.Memory: a.memory} {
+			for i := len(values) - 1; i >= 0 && c.first+int64(i) > p.heard[r]; i-- {
+				if !math.IsNaN(values[i]) {
+					p.heard[r] = c.first + int64(i)
+				}
+			}
+		}
+	})
 }
 
 // see records which containers were measured in the running step. A workload is awaited until one of its containers has CPU
@@ -140,7 +155,9 @@ func (p *pool) follow(now time.Time) {
 	for _, at := range []*time.Time{&p.retryAt, &p.redialAt, &p.increments.mending.whole, &p.began, &p.state.LastSuccess} {
 		sooner(at, 0)
 	}
-	p.heard = min(p.heard, usage.StepOf(now, p.settings.QueryStep))
+	for r := range p.heard {
+		p.heard[r] = min(p.heard[r], usage.StepOf(now, p.settings.QueryStep))
+	}
 	sooner(&p.increments.mending.at, partialPause)
 	for _, n := range p.namespaces {
 		sooner(&n.rereadAt, partialPause)

@@ -159,8 +159,8 @@ type refresh struct {
 	digest  usage.Digest
 	now     time.Time
 	changed map[string]bool
-	// more of the past can be read at once.
-	more bool
+	// more of the past can be read at once. refused: the source rejected a query for new steps as too large.
+	more, refused bool
 }
 
 // run returns whether more of the past can be read at once.
@@ -182,7 +182,7 @@ func (r *refresh) run(ctx context.Context) bool {
 		return false
 	}
 	plan, _, _ = r.begin()
-	if plan.running != nil {
+	if plan.running != nil && !r.refused {
 		r.see(ctx, source, plan)
 	}
 	return plan.past != nil || plan.newest != nil // the past, or the rest of new steps after a rejection
@@ -231,6 +231,7 @@ func (r *refresh) see(ctx context.Context, source usage.Source, plan plan) {
 	r.commit(func(p *pool) {
 		p.lookedAt = r.now
 		if err == nil {
+			collector.dropIdle()
 			p.see(collector, r.now, r.changed)
 		}
 	})
@@ -240,6 +241,7 @@ func (r *refresh) see(ctx context.Context, source usage.Source, plan plan) {
 // interests may change meanwhile; data that is not wanted any more is dropped. It returns whether to continue.
 func (r *refresh) read(ctx context.Context, source usage.Source, plan plan, query usage.Query, group []*track) bool {
 	collector := newCollector(plan.resolvers, query)
+	dropped := collector.query.CountDropped()
 	report, err := source.Read(ctx, query, collector.take)
 	ok := err == nil
 	r.commit(func(p *pool) {
@@ -249,9 +251,10 @@ func (r *refresh) read(ctx context.Context, source usage.Source, plan plan, quer
 		switch {
 		case err == nil:
 			collector.dropIdle()
+			r.store.options.Dropped(p.settings, dropped)
 			report.Add(collector.report)
 			p.keep(collector, report, r.now, r.changed)
-			p.heard = max(p.heard, collector.newest)
+			p.hear(collector)
 			p.cover(collector, query, group, slices.ContainsFunc(query.Namespaces, report.Lacks), r.now)
 		case ctx.Err() != nil:
 			// The caller's context has ended; the source did not fail.
@@ -260,7 +263,7 @@ func (r *refresh) read(ctx context.Context, source usage.Source, plan plan, quer
 				p.fail(err, r.now) // no query was ever answered: the source has a problem
 			}
 		case errors.Is(err, usage.ErrTooMuch) && p.increments.refuse(&p.index, query, err, r.now):
-			ok = true
+			ok, r.refused = true, true
 		default:
 			p.fail(err, r.now)
 		}

@@ -101,10 +101,33 @@ func TestASourceThatFailsIsLeftAlone(t *testing.T) {
 		s.Refresh(context.Background(), at)
 	}
 	assert.Len(t, source.take(), 74, "3, and then one in 50 seconds")
-	for at := now.Add(time.Hour); at.Before(now.Add(2 * time.Hour)); at = at.Add(time.Minute) {
+	for at := now.Add(61 * time.Minute); at.Before(now.Add(121 * time.Minute)); at = at.Add(time.Minute) {
 		s.Refresh(context.Background(), at)
 	}
 	assert.Len(t, source.take(), 60, "at each refresh of the default interval")
+}
+
+// If its usage is awaited, it gets no more queries, except of the running step until the next step is due.
+func TestAnAwaitedSourceThatFails(t *testing.T) {
+	l := live(t, now, 3)
+	l.run(now.Add(20*time.Minute), nil)
+	l.source.set(func(f *fake) { f.fail = func(usage.Query) error { return errDown } })
+	l.source.take()
+	for at := l.at; at.Before(l.at.Add(time.Hour)); at = at.Add(10 * time.Second) {
+		for _, name := range l.names {
+			l.Await(key(name), true)
+		}
+		l.Refresh(context.Background(), at)
+	}
+	running := 0
+	queries := l.source.take()
+	for _, query := range queries {
+		if query.Running {
+			running++
+		}
+	}
+	assert.LessOrEqual(t, running, 10, "one in 30 seconds, in one step")
+	assert.LessOrEqual(t, len(queries)-running, 74)
 }
 
 // A source that answers after every refresh has ended is slow but does not fail: no failure is reported, and its

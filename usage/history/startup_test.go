@@ -154,3 +154,35 @@ func TestQueriesSayWhatWasCounted(t *testing.T) {
 	assert.Equal(t, now.Add(-step), queries[0].Start)
 	assert.Equal(t, now.Add(step), queries[0].End)
 }
+
+// TestDropsOfHistoriesAreCountedOnce: samples that only the history can judge are counted by reason, once where reads
+// overlap.
+func TestDropsOfHistoriesAreCountedOnce(t *testing.T) {
+	idle := func(at time.Time) (float64, bool) { return 0, at.After(now.Add(-30 * time.Minute)) }
+	source := &fake{pods: []fakePod{{namespace: "shop", pod: "db-x2x5k", container: "app", cpu: idle}}}
+	var names []string
+	for i := range 11 {
+		names = append(names, fmt.Sprintf("web%d", i))
+		source.pods = append(source.pods, fakePod{namespace: "shop", pod: names[i] + "-7d4f8c9b6-aaaaa", container: "app", cpu: idle})
+	}
+	source.pods[1].started = now.Add(-11 * time.Minute) // the steps that ended 10 and 5 minutes ago
+	interest := deployment(names...)
+	interest.Workloads = append(interest.Workloads, history.Workload{Kind: v1alpha1.KindDaemonSet, Name: "db"}, history.Workload{Kind: v1alpha1.KindReplicaSet, Name: "db"})
+	counts := map[usage.Drop]int{}
+	s := history.New(history.Options{
+		Dial: func(usage.SourceSettings) (usage.Source, error) { return source, nil },
+		Dropped: func(of usage.SourceSettings, dropped map[usage.Drop]int) {
+			assert.Equal(t, settings(), of)
+			for why, n := range dropped {
+				counts[why] += n
+			}
+		},
+	})
+	require.NoError(t, s.Want(interest))
+	for i := range 4 {
+		at := now.Add(time.Duration(i) * step)
+		fill(t, s, at)
+		fill(t, s, at.Add(time.Minute))
+		assert.Equal(t, map[usage.Drop]int{usage.DropIdle: 64 + 11*i, usage.DropStartup: 2, usage.DropAmbiguous: 6 + i}, counts)
+	}
+}

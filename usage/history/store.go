@@ -83,6 +83,9 @@ type Options struct {
 	// Forgets reports whether a source cannot return the whole past again after a restart, so that its histories need
 	// checkpoints; nil: no source does.
 	Forgets func(usage.SourceSettings) bool
+	// Dropped is called with the samples that the store itself drops, by reason; each counts once. It must not call the
+	// store. nil: they are not counted.
+	Dropped func(usage.SourceSettings, map[usage.Drop]int)
 	// Most is the upper bound of values of a checkpoint; nil: no node is known.
 	Most func() usage.Most
 	// MaxBytes bounds the stored values. Values beyond it, or beyond a namespace's share of it, are dropped and
@@ -133,6 +136,9 @@ func New(options Options) *Store {
 	options.Parallel = cmp.Or(options.Parallel, defaultParallel)
 	if options.Changed == nil {
 		options.Changed = func(string) {}
+	}
+	if options.Dropped == nil {
+		options.Dropped = func(usage.SourceSettings, map[usage.Drop]int) {}
 	}
 	if options.Forgets == nil {
 		options.Forgets = func(usage.SourceSettings) bool { return false }

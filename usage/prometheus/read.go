@@ -82,11 +82,11 @@ func (p *picker) element(e Element) {
 	p.report.Drop(usage.DropHistogram, e.Histograms)
 	of := e.Labels
 	if of.Namespace == "" || of.Pod == "" || of.Container == "" {
-		p.drop(usage.DropUnnamed, e.Samples...)
+		p.query.Drop(p.report, usage.DropUnnamed, e.Samples...)
 		return
 	}
 	if !p.asked.Namespace(of.Namespace) {
-		p.drop(usage.DropForeign, e.Samples...)
+		p.query.Drop(p.report, usage.DropForeign, e.Samples...)
 		return
 	}
 	if !p.asked.Pod(of.Pod) {
@@ -154,7 +154,7 @@ func (p *picker) usable(e Element, facts usage.Facts, out *usage.Series) (kept, 
 				highest, out.Why, out.Bound = sample.Value, drop, facts.Bound(drop, p.memory, p.query.Most)
 			}
 		}
-		p.drop(drop, sample)
+		p.query.Drop(p.report, drop, sample)
 	}
 	return kept, implausible
 }
@@ -168,17 +168,4 @@ func (p *picker) window(of Labels) time.Duration {
 		return p.query.Step + p.query.RateWindow
 	}
 	return p.query.RateWindow
-}
-
-// drop counts dropped samples. Samples of steps that were read before were counted before.
-func (p *picker) drop(why usage.Drop, samples ...usage.Sample) {
-	p.report.Drop(why, len(samples))
-	if p.query.Count == nil {
-		return
-	}
-	for _, sample := range samples {
-		if p.query.Counted.IsZero() || sample.At > p.query.Counted.UnixMilli() {
-			p.query.Count(why, 1)
-		}
-	}
 }
