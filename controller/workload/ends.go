@@ -98,7 +98,7 @@ func (m measurer) measureEnds(ctx context.Context, w *tuning.View) {
 		for container, status := range podview.Statuses(pod) {
 			for _, t := range podview.Terminations(status) {
 				if age := w.Now.Sub(t.FinishedAt.Time); t.ExitCode == 137 && t.Reason != podview.OOMKilled && age.Abs() <= endsLast {
-					windows[pod.Name] = max(windows[pod.Name], age+eventBefore)
+					windows[pod.Name] = max(windows[pod.Name], max(age, 0)+eventBefore)
 					ends[podview.Evidence(t)] = [2]string{pod.Name, container}
 				}
 			}

@@ -98,6 +98,7 @@ func TestOOMEventsOfEndsAreMeasured(t *testing.T) {
 		want   float64
 	}{
 		"137, Error":       {"Error", 137, 5 * time.Second, nil, 1, 2},
+		"a clock ahead":    {"Error", 137, -90 * time.Second, nil, 1, 2},
 		"no answer":        {"Error", 137, 5 * time.Second, errors.New("timeout"), 1, 0},
 		"long ago":         {"Error", 137, 5 * time.Minute, nil, 0, 0},
 		"another error":    {"Error", 1, 5 * time.Second, nil, 0, 0},
@@ -113,6 +114,9 @@ func TestOOMEventsOfEndsAreMeasured(t *testing.T) {
 		}
 		measurer{gauges: func(policy.Settings) (Gauge, error) { return s, nil }}.measureEnds(t.Context(), &w)
 		assert.Equal(t, tc.asked, s.asked, name)
+		for _, window := range s.windows {
+			assert.GreaterOrEqual(t, window, eventBefore, "%s: PromQL has no range without a length", name)
+		}
 		assert.InDelta(t, tc.want, w.Usage.Ends[podview.Evidence(end)].Events, 0, name)
 	}
 }
