@@ -71,4 +71,10 @@ func TestExitCode137WithAnEventIsLearned(t *testing.T) {
 	d = tuning.Decide(w)
 	require.Len(t, d.Writes, 1)
 	assert.True(t, d.Writes[0].Plan.Urgent)
+
+	w.Usage.Ends = nil
+	d = tuning.Decide(w)
+	require.Len(t, d.Writes, 1, "the source forgets the event, the status does not")
+	assert.True(t, d.Writes[0].Plan.Urgent)
+	assert.Equal(t, w.Rec.Status.Floors, d.Status.Floors)
 }

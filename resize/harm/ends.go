@@ -24,6 +24,8 @@ const (
 	nodeKillWorkloads = 3
 	// NodeKillWithin is how close in time these kills are.
 	NodeKillWithin = 10 * time.Second
+	// sigkill is the exit code of a process that was killed with SIGKILL.
+	sigkill = 137
 )
 
 // KillFacts are measurements about one termination of a container. The zero value: nothing was measured.
@@ -49,7 +51,8 @@ type Ends struct {
 
 // ReadEnds returns the pod with the reasons of its terminations corrected by what is known about them, as a copy if one
 // differs. All later steps read only the corrected reasons:
-//   - Exit code 137 with another reason and an OOM event is an OOM kill: the runtime heard of the kill too late.
+//   - Exit code 137 with another reason and an OOM event is an OOM kill: the runtime heard of the kill too late. Its floor
+//     keeps it one after the source has forgotten the event.
 //   - An OOM kill of the node is none of the container: it teaches no minimum and reverts nothing.
 //
 // The returned floors have a row for each kill of the node instead of the minimum that was learned from it. messages has
@@ -65,16 +68,20 @@ func ReadEnds(pod *corev1.Pod, floors []v1alpha1.Floor, ends Ends, now time.Time
 	statuses := podview.Statuses(pod)
 	for _, c := range podview.Read(pod) {
 		for i, t := range podview.Terminations(statuses[c.Name]) {
+			if t.ExitCode != sigkill && !podview.Killed(t) {
+				continue
+			}
 			k := podview.KillOf(pod, c, t)
 			row := v1alpha1.Floor{Container: c.Name, Resource: recommender.Memory.String(), Reason: nodeKill, LearnedAt: t.FinishedAt, Evidence: k.Evidence}
 			same := func(f v1alpha1.Floor) bool { return identity(f) == identity(row) }
-			if t.ExitCode == 137 && t.Reason != podview.OOMKilled && ends.Facts[k.Evidence].Events > 0 {
-				correct(c.Name, i, podview.OOMKilled)
-			}
-			if !podview.Killed(t) {
+			known := podview.First(learned, same).Reason
+			switch {
+			case t.Reason != podview.OOMKilled:
+				if known != "" || ends.Facts[k.Evidence].Events > 0 {
+					correct(c.Name, i, podview.OOMKilled)
+				}
 				continue
-			}
-			if slices.ContainsFunc(learned, func(f v1alpha1.Floor) bool { return same(f) && f.Reason == nodeKill }) {
+			case known == nodeKill:
 				correct(c.Name, i, nodeKill)
 				continue
 			}
