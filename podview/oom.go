@@ -31,8 +31,8 @@ type OOM struct {
 	Container string
 	// ContainerID is the id of the run that was killed.
 	ContainerID string
-	// At is when the container ended, by the clock of the node.
-	At time.Time
+	// Started and At are when the run started and ended, by the clock of the node.
+	Started, At time.Time
 	// Limit is the container's current memory limit in bytes, or the limit of the pod's cgroup if that is lower; the
 	// request if no limit is set. It is the limit at the time of the kill only if the pod was not resized since
 	// (ResizedSince).
@@ -49,11 +49,16 @@ func OOMKills(pod *corev1.Pod) []OOM {
 	for _, c := range Read(pod) {
 		for _, t := range Terminations(statuses[c.Name]) {
 			if Killed(t) {
-				kills = append(kills, OOM{Container: c.Name, ContainerID: t.ContainerID, At: t.FinishedAt.Time, Limit: KillingLimit(pod, c.Size), Evidence: Evidence(t)})
+				kills = append(kills, KillOf(pod, c, t))
 			}
 		}
 	}
 	return kills
+}
+
+// KillOf describes a termination of a container as an OOM kill.
+func KillOf(pod *corev1.Pod, c Container, t *corev1.ContainerStateTerminated) OOM {
+	return OOM{Container: c.Name, ContainerID: t.ContainerID, Started: t.StartedAt.Time, At: t.FinishedAt.Time, Limit: KillingLimit(pod, c.Size), Evidence: Evidence(t)}
 }
 
 // ResizedSince reports whether the pod's sizes may have changed since a time that its node recorded, such as the end of

@@ -135,8 +135,7 @@ func (v *View) youngest(of func(*corev1.Pod) bool) (born time.Time) {
 // readEnds replaces pods of the view by copies with corrected reasons of their terminations (harm.ReadEnds), and reports
 // each OOM kill of a node once.
 func (d *learned) readEnds() {
-	nothing := func(f v1alpha1.Floor) bool { return f.Amount.IsZero() } // an earlier kill of the node
-	if len(d.view.Usage.Ends) == 0 && !slices.ContainsFunc(d.floors, nothing) {
+	if len(d.view.Usage.Ends) == 0 && len(d.floors) == 0 {
 		return
 	}
 	d.view.Pods = slices.Clone(d.view.Pods)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -21,6 +22,7 @@ func TestAKillOfTheNodeChangesNothing(t *testing.T) {
 	has := sizeOf(200, 0, 512, 1024)
 	pod := endedBefore(running("web-1", has), "OOMKilled", 1, 5*time.Second)
 	w := eager(heading(seen(t, has, pod), has))
+	w.Rec.Spec.Containers[0].MemoryLimitFloor = ptr.To(killedAt(1024)[0].Amount) // the policy loop has it from status.floors
 	evidence := podview.OOMKills(pod)[0].Evidence
 	w.Usage.Ends = map[string]harm.KillFacts{evidence: {Used: 90 * mi, Workloads: 1}}
 	d := tuning.Decide(w)
@@ -29,7 +31,7 @@ func TestAKillOfTheNodeChangesNothing(t *testing.T) {
 	assert.Positive(t, d.After)
 	assert.LessOrEqual(t, d.After, harm.NodeKillWithin)
 
-	w.Rec.Status.Floors = d.Status.Floors
+	w.Rec.Status.Floors, w.Rec.Spec.Containers[0].MemoryLimitFloor = d.Status.Floors, nil
 	w.Usage.Ends = map[string]harm.KillFacts{evidence: {Used: 90 * mi, Workloads: 3}}
 	d = tuning.Decide(w)
 	assert.Empty(t, d.Writes)
@@ -65,6 +67,14 @@ func TestExitCode137WithAnEventIsLearned(t *testing.T) {
 	w.Usage.Ends = map[string]harm.KillFacts{podview.Evidence(end): {Events: 1}}
 	d := tuning.Decide(w)
 	assert.Equal(t, recommender.Amount(1332*mi), resize.OOMFloorOf(d.Status.Floors, "app", now))
+	w.Rec.Status.Floors, w.Rec.Spec.Containers[0].MemoryLimitFloor = d.Status.Floors, ptr.To(killedAt(1024)[0].Amount)
+	d = tuning.Decide(w)
 	require.Len(t, d.Writes, 1)
 	assert.True(t, d.Writes[0].Plan.Urgent)
+
+	w.Usage.Ends = nil
+	d = tuning.Decide(w)
+	require.Len(t, d.Writes, 1, "the source forgets the event, the status does not")
+	assert.True(t, d.Writes[0].Plan.Urgent)
+	assert.Equal(t, w.Rec.Status.Floors, d.Status.Floors)
 }

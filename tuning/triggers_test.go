@@ -42,7 +42,9 @@ func TestATriggerComparesWithAResultFromBeforeTheResize(t *testing.T) {
 	} {
 		w := judged(t)
 		w.Rec.Status.Records[0].Measured = []v1alpha1.Measurement{{Name: "p99", Value: "0.2"}}
-		w.Usage.Signals["web-1"] = harm.Signals{Throttle: map[string]float64{"app": 0}, Answers: map[harm.Question]harm.Answer{query: {Value: after}}}
+		w.Usage.Signals["web-1"] = harm.Signals{
+			Throttle: map[string]float64{"app": 0}, OOMEvents: map[string]float64{"app": 0}, Answers: map[harm.Question]harm.Answer{query: {Value: after}},
+		}
 		d := tuning.Decide(w)
 		assert.Equal(t, want, told(d), after)
 		floors := resize.FloorsOf(d.Status.Floors, "app", now)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"attune.io/attune/internal/lookup"
@@ -34,7 +32,7 @@ func (c *Controller) observeKills(ctx context.Context, w *tuning.View) {
 			}
 			used, known := c.memory.usedAtKill.read(k.Evidence, endsLast, w.Now)
 			if !known {
-				used = lastBefore(w.Usage.Climbs[pod.UID][k.Container].Samples, k.At)
+				used = lastBefore(w.Usage.Climbs[pod.UID][k.Container].Samples, k)
 			}
 			if used > 0 {
 				c.memory.usedAtKill.record(k.Evidence, used, endsLast, w.Now)
@@ -44,28 +42,32 @@ func (c *Controller) observeKills(ctx context.Context, w *tuning.View) {
 	}
 }
 
-// lastBefore returns the newest sample up to a time, in bytes; 0: there is none of the last two minutes before it. The
-// time has whole seconds.
-func lastBefore(samples []climb.Sample, at time.Time) (used recommender.Amount) {
+// lastBefore returns the newest sample of a killed run of the last two minutes before the kill, in bytes; 0: there is
+// none. Times of a run have whole seconds. So a sample within the second of the kill may be of the next run: it counts
+// only if it is higher.
+func lastBefore(samples []climb.Sample, k podview.OOM) (used recommender.Amount) {
 	for _, s := range samples {
-		if ago := at.Sub(s.At); ago > -time.Second && ago < endsLast {
+		switch ago := k.At.Sub(s.At); {
+		case s.At.Before(k.Started):
+		case ago >= 0 && ago < endsLast:
 			used = s.Bytes
+		case ago > -time.Second && used > 0:
+			used = max(used, s.Bytes)
 		}
 	}
 	return used
 }
 
-// killedOn counts the workloads with OOM-killed containers on a node within harm.NodeKillWithin of a time; 0 if the
-// pods cannot be listed. A pod without a workload counts as one.
-func (c *Controller) killedOn(ctx context.Context, node string, at time.Time) int {
-	list := &corev1.PodList{}
-	if err := c.Client.List(ctx, list, client.MatchingFields{workload.PodsByNode: node}, client.UnsafeDisableDeepCopy); err != nil {
+// killedOn counts the workloads with OOM-killed containers on a node within harm.NodeKillWithin that includes a time; 0 if
+// the pods cannot be listed. A pod without a workload counts as one.
+func (c *Controller) killedOn(ctx context.Context, node string, at time.Time) (most int) {
+	pods, err := lookup.PodsOnNode(ctx, c.Client, node)
+	if err != nil {
 		log.FromContext(ctx).V(1).Info("Cannot list the pods of a node; its OOM kills count as kills at the containers' limits", "node", node, "cause", err.Error())
 		return 0
 	}
-	killed := map[workload.Identity]bool{}
-	for i := range list.Items {
-		pod := &list.Items[i]
+	killed := map[time.Time]map[workload.Identity]bool{}
+	for _, pod := range pods {
 		for _, k := range podview.OOMKills(pod) {
 			if k.At.Sub(at).Abs() > harm.NodeKillWithin {
 				continue
@@ -74,10 +76,18 @@ func (c *Controller) killedOn(ctx context.Context, node string, at time.Time) in
 			if !owned {
 				id = workload.Identity{Namespace: pod.Namespace, Name: string(pod.UID)}
 			}
-			killed[id] = true
+			// from is the start of each span of NodeKillWithin, in seconds, with both kills.
+			for from := at.Add(-harm.NodeKillWithin); !from.After(at); from = from.Add(time.Second) {
+				if after := k.At.Sub(from); after >= 0 && after <= harm.NodeKillWithin {
+					of := killed[from]
+					podview.SetIn(&of, id, true)
+					killed[from] = of
+					most = max(most, len(of))
+				}
+			}
 		}
 	}
-	return len(killed)
+	return most
 }
 
 // measureEnds adds the OOM events of containers that recently ended with exit code 137 for another reason. If the
@@ -88,7 +98,7 @@ func (m measurer) measureEnds(ctx context.Context, w *tuning.View) {
 		for container, status := range podview.Statuses(pod) {
 			for _, t := range podview.Terminations(status) {
 				if age := w.Now.Sub(t.FinishedAt.Time); t.ExitCode == 137 && t.Reason != podview.OOMKilled && age.Abs() <= endsLast {
-					windows[pod.Name] = max(windows[pod.Name], age+eventBefore)
+					windows[pod.Name] = max(windows[pod.Name], max(age, 0)+eventBefore)
 					ends[podview.Evidence(t)] = [2]string{pod.Name, container}
 				}
 			}

@@ -48,12 +48,42 @@ func TestKillsAreObserved(t *testing.T) {
 	samples(at(time.Second, 5))
 	assert.Equal(t, map[string]harm.KillFacts{evidence: {Used: 90 * mi, Workloads: 2}}, w.Usage.Ends, "the sample is remembered while the new run has newer ones")
 
+	beside("queue-0", "queue", 0)
+	samples(at(8*time.Second, 90))
+	assert.Equal(t, 2, w.Usage.Ends[evidence].Workloads, "no three within 10 s: cache 14 s ago, db 9 s and 2 s ago, queue now, each pair of them with another")
+	beside("web-9", "web-9", 6*time.Second)
+	samples(at(8*time.Second, 90))
+	assert.Equal(t, 3, w.Usage.Ends[evidence].Workloads)
+
 	endedBefore(w.Pods[0], "OOMKilled", 2, 4*time.Second)
 	samples(at(time.Second, 5), at(5*time.Minute, 80))
 	assert.Empty(t, w.Usage.Ends, "without a sample of the two minutes before it, nothing is known")
 	endedBefore(w.Pods[0], "OOMKilled", 3, 3*time.Minute)
 	samples(at(4*time.Minute, 80))
 	assert.Empty(t, w.Usage.Ends, "an old kill")
+}
+
+// A sample of another run says nothing about the killed one: it would make a kill at the limit one of the node.
+func TestTheLastSampleIsOneOfTheKilledRun(t *testing.T) {
+	k := podview.OOM{Started: now.Add(-30 * time.Second), At: now}
+	at := func(after time.Duration, mib int) climb.Sample {
+		return climb.Sample{At: now.Add(after), Bytes: recommender.Amount(mib) * mi}
+	}
+	for name, tc := range map[string]struct {
+		samples []climb.Sample
+		want    recommender.Amount
+	}{
+		"none":                                     {nil, 0},
+		"of this run":                              {[]climb.Sample{at(-20*time.Second, 80), at(-5*time.Second, 90)}, 90 * mi},
+		"of the run before":                        {[]climb.Sample{at(-40*time.Second, 80)}, 0},
+		"of the run before and of this":            {[]climb.Sample{at(-40*time.Second, 80), at(-20*time.Second, 90)}, 90 * mi},
+		"of the run after":                         {[]climb.Sample{at(-20*time.Second, 90), at(5*time.Second, 700)}, 90 * mi},
+		"within the second of the kill, higher":    {[]climb.Sample{at(-20*time.Second, 90), at(500*time.Millisecond, 700)}, 700 * mi},
+		"within the second of the kill, lower":     {[]climb.Sample{at(-20*time.Second, 900), at(500*time.Millisecond, 5)}, 900 * mi},
+		"within the second of the kill, and alone": {[]climb.Sample{at(500*time.Millisecond, 5)}, 0},
+	} {
+		assert.Equal(t, tc.want, lastBefore(tc.samples, k), name)
+	}
 }
 
 // OOM events are asked for only where exit code 137 has another reason.
@@ -68,6 +98,7 @@ func TestOOMEventsOfEndsAreMeasured(t *testing.T) {
 		want   float64
 	}{
 		"137, Error":       {"Error", 137, 5 * time.Second, nil, 1, 2},
+		"a clock ahead":    {"Error", 137, -90 * time.Second, nil, 1, 2},
 		"no answer":        {"Error", 137, 5 * time.Second, errors.New("timeout"), 1, 0},
 		"long ago":         {"Error", 137, 5 * time.Minute, nil, 0, 0},
 		"another error":    {"Error", 1, 5 * time.Second, nil, 0, 0},
@@ -83,6 +114,9 @@ func TestOOMEventsOfEndsAreMeasured(t *testing.T) {
 		}
 		measurer{gauges: func(policy.Settings) (Gauge, error) { return s, nil }}.measureEnds(t.Context(), &w)
 		assert.Equal(t, tc.asked, s.asked, name)
+		for _, window := range s.windows {
+			assert.GreaterOrEqual(t, window, eventBefore, "%s: PromQL has no range without a length", name)
+		}
 		assert.InDelta(t, tc.want, w.Usage.Ends[podview.Evidence(end)].Events, 0, name)
 	}
 }

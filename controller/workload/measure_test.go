@@ -34,6 +34,8 @@ type source struct {
 	asked     int
 	// weighed is the number of pods in each query about memory.
 	weighed []int
+	// windows are those of the last query about OOM kills.
+	windows []time.Duration
 }
 
 func (s *source) Throttled(_ context.Context, _ string, pods []string, _ time.Duration, _ time.Time) (usage.ByContainer, error) {
@@ -53,6 +55,7 @@ func (s *source) Memory(_ context.Context, _ string, pods []string, _ time.Durat
 
 func (s *source) OOMKills(_ context.Context, _ string, windows map[string]time.Duration, _ time.Time) (usage.ByContainer, error) {
 	s.asked++
+	s.windows = slices.Collect(maps.Values(windows))
 	return of(slices.Sorted(maps.Keys(windows)), s.killed), s.err
 }
 

@@ -65,6 +65,28 @@ func TestTrimmedPod(t *testing.T) {
 	assert.Equal(t, again, trimmed(t, trim.Object, left), "trimming twice is trimming once")
 }
 
+// The exit code tells an OOM kill of the main process from one of a child: without it, no kill would ever be answered.
+func TestTrimmedPodsKeepWhatTellsAKill(t *testing.T) {
+	for _, code := range []int32{0, 1, 137, 143} {
+		for _, reason := range []string{podview.OOMKilled, "Error"} {
+			pod := runningPod(7)
+			end := &corev1.ContainerStateTerminated{
+				Reason: reason, ExitCode: code, ContainerID: "containerd://app-0", Message: "heap", StartedAt: metav1.Unix(1e9, 0), FinishedAt: metav1.Unix(1e9+60, 0),
+			}
+			pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: end}
+			pod.Status.ContainerStatuses[1].LastTerminationState.Terminated = end.DeepCopy()
+			killed := podview.OOMKills(pod)
+			assert.Len(t, killed, map[bool]int{true: 2}[reason == podview.OOMKilled && code != 0 && code != 143], "%s %d", reason, code)
+			want := end.DeepCopy()
+			want.Message = ""
+			left := trimmed(t, trim.Object, pod)
+			assert.Equal(t, killed, podview.OOMKills(left), "%s %d", reason, code)
+			assert.Equal(t, want, left.Status.ContainerStatuses[0].State.Terminated)
+			assert.Equal(t, want, left.Status.ContainerStatuses[1].LastTerminationState.Terminated)
+		}
+	}
+}
+
 // Lists of amounts are shared, but a change of a copy does not affect other objects.
 func TestChangedCopyDoesNotAffectSharedAmounts(t *testing.T) {
 	a, b := trimmed(t, trim.Object, runningPod(1)), trimmed(t, trim.Object, runningPod(2))

@@ -24,6 +24,8 @@ const (
 	nodeKillWorkloads = 3
 	// NodeKillWithin is how close in time these kills are.
 	NodeKillWithin = 10 * time.Second
+	// sigkill is the exit code of a process that was killed with SIGKILL.
+	sigkill = 137
 )
 
 // KillFacts are measurements about one termination of a container. The zero value: nothing was measured.
@@ -49,7 +51,8 @@ type Ends struct {
 
 // ReadEnds returns the pod with the reasons of its terminations corrected by what is known about them, as a copy if one
 // differs. All later steps read only the corrected reasons:
-//   - Exit code 137 with another reason and an OOM event is an OOM kill: the runtime heard of the kill too late.
+//   - Exit code 137 with another reason and an OOM event is an OOM kill: the runtime heard of the kill too late. Its floor
+//     keeps it one after the source has forgotten the event.
 //   - An OOM kill of the node is none of the container: it teaches no minimum and reverts nothing.
 //
 // The returned floors have a row for each kill of the node instead of the minimum that was learned from it. messages has
@@ -65,16 +68,20 @@ func ReadEnds(pod *corev1.Pod, floors []v1alpha1.Floor, ends Ends, now time.Time
 	statuses := podview.Statuses(pod)
 	for _, c := range podview.Read(pod) {
 		for i, t := range podview.Terminations(statuses[c.Name]) {
-			k := podview.OOM{Container: c.Name, ContainerID: t.ContainerID, At: t.FinishedAt.Time, Limit: podview.KillingLimit(pod, c.Size), Evidence: podview.Evidence(t)}
-			row := v1alpha1.Floor{Container: c.Name, Resource: recommender.Memory.String(), Reason: nodeKill, LearnedAt: t.FinishedAt, Evidence: k.Evidence}
-			same := func(f v1alpha1.Floor) bool { return identity(f) == identity(row) }
-			if t.ExitCode == 137 && t.Reason != podview.OOMKilled && ends.Facts[k.Evidence].Events > 0 {
-				correct(c.Name, i, podview.OOMKilled)
-			}
-			if !podview.Killed(t) {
+			if t.ExitCode != sigkill && !podview.Killed(t) {
 				continue
 			}
-			if slices.ContainsFunc(learned, func(f v1alpha1.Floor) bool { return same(f) && f.Reason == nodeKill }) {
+			k := podview.KillOf(pod, c, t)
+			row := v1alpha1.Floor{Container: c.Name, Resource: recommender.Memory.String(), Reason: nodeKill, LearnedAt: t.FinishedAt, Evidence: k.Evidence}
+			same := func(f v1alpha1.Floor) bool { return identity(f) == identity(row) }
+			known := podview.First(learned, same).Reason
+			switch {
+			case t.Reason != podview.OOMKilled:
+				if known != "" || ends.Facts[k.Evidence].Events > 0 {
+					correct(c.Name, i, podview.OOMKilled)
+				}
+				continue
+			case known == nodeKill:
 				correct(c.Name, i, nodeKill)
 				continue
 			}
@@ -83,8 +90,10 @@ func ReadEnds(pod *corev1.Pod, floors []v1alpha1.Floor, ends Ends, now time.Time
 				continue
 			}
 			correct(c.Name, i, nodeKill)
-			learned = append(slices.DeleteFunc(slices.Clone(learned), same), row)
-			messages = append(messages, message)
+			learned = bounded(append(slices.DeleteFunc(slices.Clone(learned), same), row), now)
+			if slices.ContainsFunc(learned, same) { // otherwise the next reconcile would report it again
+				messages = append(messages, message)
+			}
 		}
 	}
 	return read, learned, messages, unsure
@@ -97,7 +106,7 @@ func (e Ends) ofNode(pod *corev1.Pod, k podview.OOM, now time.Time) (message str
 	facts := e.Facts[k.Evidence]
 	limit, _ := limitAtKill(pod, k, e.Records, e.Originals[k.Container], now)
 	_, change, open := changeOf(pod, e.Records, k.Container)
-	if facts.Used == 0 || float64(facts.Used) >= nodeKillUse*float64(limit) || open && lowersMemory(change) || loweredAtAdmission(pod, k.Container, e.Originals) {
+	if facts.Used == 0 || float64(facts.Used) >= nodeKillUse*float64(limit) || open && change.Move().LowersOf(recommender.Memory) || loweredAtAdmission(pod, k.Container, e.Originals) {
 		return "", false
 	}
 	if facts.Workloads < nodeKillWorkloads && !underPressure(e.Node, k.At) {
@@ -110,7 +119,7 @@ func (e Ends) ofNode(pod *corev1.Pod, k podview.OOM, now time.Time) (message str
 // loweredAtAdmission reports whether admission lowered the memory of a container, and its pod was not resized since.
 func loweredAtAdmission(pod *corev1.Pod, container string, originals map[string]recommender.Size) bool {
 	birth, _ := BirthRecord(pod, originals)
-	return slices.ContainsFunc(resize.Changes(birth), func(c resize.Change) bool { return c.Container == container && lowersMemory(c) })
+	return slices.ContainsFunc(resize.Changes(birth), func(c resize.Change) bool { return c.Container == container && c.Move().LowersOf(recommender.Memory) })
 }
 
 // killedByNode reports whether a container's status shows an OOM kill of the node (ReadEnds).
@@ -118,9 +127,10 @@ func killedByNode(status *corev1.ContainerStatus) bool {
 	return podview.First(podview.Terminations(status), func(t *corev1.ContainerStateTerminated) bool { return t.Reason == nodeKill }) != nil
 }
 
-// underPressure reports whether a node (nil: not known) reports MemoryPressure, or did so until after a time.
+// underPressure reports whether a node (nil: not known) reports MemoryPressure, or did so until after a time. A node that
+// is lost proves nothing.
 func underPressure(node *corev1.Node, at time.Time) bool {
 	return node != nil && slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeMemoryPressure && (c.Status == corev1.ConditionTrue || c.LastTransitionTime.After(at))
+		return c.Type == corev1.NodeMemoryPressure && (c.Status == corev1.ConditionTrue || c.Status == corev1.ConditionFalse && c.LastTransitionTime.After(at))
 	})
 }

@@ -1,6 +1,7 @@
 package harm
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -85,6 +86,10 @@ func TestAKillBeforeTheResizeIsNoKillOfAChild(t *testing.T) {
 	record := recorded(grown, second)
 	assert.Empty(t, Judge(before(5*time.Second), record, noon, auto(), events(1)).Harm, "its own event")
 	assert.Equal(t, resize.HarmOOM, Judge(before(5*time.Second), record, noon, auto(), events(2)).Harm, "and one of a child")
+	long := recorded(grown, second, func(r *v1alpha1.ResizeRecord) { r.WatchUntil = &metav1.Time{Time: noon} })
+	long.WrittenAt = metav1.NewTime(noon.Add(-10 * time.Minute))
+	killed := resized(grown, done(grown), restarts(1), last(ended("OOMKilled", "app-0", -time.Hour, -10*time.Minute)))
+	assert.Equal(t, resize.HarmOOM, Judge(killed, long, noon, auto(), events(1)).Harm, "the series of the killed run has ended: it is one of a child")
 	assert.Equal(t, resize.HarmOOM, Judge(before(time.Hour), record, noon, auto(), events(1)).Harm, "its event was measured long before the resize")
 }
 
@@ -99,6 +104,7 @@ func TestKillsOfTheNode(t *testing.T) {
 		}
 		return n
 	}
+	lowersRequest := recorded(desired, func(r *v1alpha1.ResizeRecord) { r.Prior[0].Resources = podview.ToResources(size(500, 1000, 768, 1024)) })
 	short := pressure(corev1.ConditionTrue, noon.Add(-time.Minute))
 	lowers := recorded(desired, ofMemory)
 	raises := recorded(desired, func(r *v1alpha1.ResizeRecord) {
@@ -114,6 +120,7 @@ func TestKillsOfTheNode(t *testing.T) {
 	}{
 		{name: "the node reports MemoryPressure", facts: KillFacts{Used: used}, node: short, ofNode: true},
 		{name: "the node reported it until after the kill", facts: KillFacts{Used: used}, node: pressure(corev1.ConditionFalse, noon), ofNode: true},
+		{name: "the node is lost, and its MemoryPressure is not known", facts: KillFacts{Used: used}, node: pressure(corev1.ConditionUnknown, noon), doubt: true},
 		{name: "the node reported it long ago", facts: KillFacts{Used: used}, node: pressure(corev1.ConditionFalse, noon.Add(-time.Hour)), doubt: true},
 		{name: "three workloads at once", facts: KillFacts{Used: used, Workloads: 3}, ofNode: true},
 		{name: "two workloads at once", facts: KillFacts{Used: used, Workloads: 2}, doubt: true},
@@ -121,8 +128,10 @@ func TestKillsOfTheNode(t *testing.T) {
 		{name: "close to its limit, under MemoryPressure", facts: KillFacts{Used: 720 * mi, Workloads: 5}, node: short},
 		{name: "usage is not known", facts: KillFacts{Workloads: 5}, node: short},
 		{name: "attune lowered it and observes it", facts: KillFacts{Used: used, Workloads: 5}, node: short, records: []v1alpha1.ResizeRecord{lowers}},
+		{name: "attune lowered its request and observes it", facts: KillFacts{Used: used, Workloads: 5}, node: short, records: []v1alpha1.ResizeRecord{lowersRequest}},
 		{name: "attune raised it and observes it", facts: KillFacts{Used: used, Workloads: 5}, node: short, records: []v1alpha1.ResizeRecord{raises}, ofNode: true},
 		{name: "admission lowered it", facts: KillFacts{Used: used, Workloads: 5}, node: short, original: size(500, 1000, 512, 2048)},
+		{name: "admission lowered its request", facts: KillFacts{Used: used, Workloads: 5}, node: short, original: size(500, 1000, 768, 1024)},
 		{name: "admission lowered its CPU", facts: KillFacts{Used: used, Workloads: 5}, node: short, original: size(1000, 2000, 512, 1024), ofNode: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -180,4 +189,23 @@ func TestExitCode137WithAnEventIsAKill(t *testing.T) {
 		assert.Empty(t, floors)
 		assert.Empty(t, messages)
 	}
+}
+
+// The rows of kills of nodes are bounded like all others, and displace no greatest minimum.
+func TestRowsOfKillsOfTheNodeAreBounded(t *testing.T) {
+	great := v1alpha1.Floor{Container: "app", Resource: "memory", Reason: "oomkill", Amount: podview.Quantity(recommender.Memory, 2048*mi), LearnedAt: metav1.NewTime(noon.Add(-time.Hour)), Evidence: "x"}
+	floors, told := []v1alpha1.Floor{great}, 0
+	for i := range 3 * mostFloors {
+		pod := resized(desired, done(desired), restarts(1), last(ended("OOMKilled", fmt.Sprint("app-", i), -time.Hour, 55*time.Second)))
+		kill := podview.OOMKills(pod)[0]
+		ends := Ends{Facts: map[string]KillFacts{kill.Evidence: {Used: 90 * mi, Workloads: 3}}}
+		for range 2 { // of a kill whose row is displaced nothing is said again and again
+			read, now, messages, _ := ReadEnds(pod, floors, ends, noon)
+			assert.Empty(t, podview.OOMKills(read), i)
+			floors, told = now, told+len(messages)
+		}
+	}
+	assert.Len(t, floors, mostFloors)
+	assert.Contains(t, floors, great)
+	assert.Equal(t, mostFloors-1, told)
 }

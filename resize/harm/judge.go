@@ -20,6 +20,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
@@ -182,15 +183,15 @@ func unseenKills(c Case) resize.Verdict {
 	return resize.Verdict{NotJudged: notJudged}
 }
 
-// eventLag is how long after a kill a source may show its event first: a scrape interval and the kubelet's own.
-const eventLag = 2 * time.Minute
+// eventLasts is how long a Prometheus server shows the event series of a run that has ended.
+const eventLasts = 5 * time.Minute
 
-// killsBefore counts the OOM kills in a container's status shortly before the resize. Their events may be measured only
-// after it. Each is the kill that the resize answers, and not one of the new size.
+// killsBefore counts the OOM kills in a container's status before the resize whose events the source may still show at
+// the end of the observation period. Each is the kill that the resize answers, and not one of the new size.
 func (c Case) killsBefore(change resize.Change) (n float64) {
-	status := c.statuses[change.Container]
+	status, measured := c.statuses[change.Container], ptr.Deref(c.Record.WatchUntil, c.Record.WrittenAt)
 	for _, t := range podview.Terminations(status) {
-		if podview.Killed(t) && !podview.EndedSince(status, t, change.Baseline) && c.Record.WrittenAt.Sub(t.FinishedAt.Time) < eventLag {
+		if podview.Killed(t) && !podview.EndedSince(status, t, change.Baseline) && measured.Sub(t.FinishedAt.Time) < eventLasts {
 			n++
 		}
 	}

@@ -273,10 +273,10 @@ func TestOOMKills(t *testing.T) {
 	})
 	at := noon.Add(-time.Minute)
 	assert.Equal(t, []podview.OOM{
-		{Container: "app", ContainerID: "containerd://app-1", At: at.Add(2 * time.Second), Limit: 1024 * mi, Evidence: "containerd://app-1@2026-03-04T11:59:02Z"},
-		{Container: "app", ContainerID: "containerd://app-0", At: at.Add(time.Second), Limit: 1024 * mi, Evidence: "containerd://app-0@2026-03-04T11:59:01Z"},
-		{Container: "side-1", ContainerID: "containerd://side-1-0", At: at.Add(time.Second), Limit: 64 * mi, Evidence: "containerd://side-1-0@2026-03-04T11:59:01Z"},
-		{Container: "proxy", ContainerID: "containerd://proxy-0", At: at.Add(time.Second), Limit: 48 * mi, Evidence: "containerd://proxy-0@2026-03-04T11:59:01Z"},
+		{Container: "app", ContainerID: "containerd://app-1", Started: at, At: at.Add(2 * time.Second), Limit: 1024 * mi, Evidence: "containerd://app-1@2026-03-04T11:59:02Z"},
+		{Container: "app", ContainerID: "containerd://app-0", Started: at, At: at.Add(time.Second), Limit: 1024 * mi, Evidence: "containerd://app-0@2026-03-04T11:59:01Z"},
+		{Container: "side-1", ContainerID: "containerd://side-1-0", Started: at, At: at.Add(time.Second), Limit: 64 * mi, Evidence: "containerd://side-1-0@2026-03-04T11:59:01Z"},
+		{Container: "proxy", ContainerID: "containerd://proxy-0", Started: at, At: at.Add(time.Second), Limit: 48 * mi, Evidence: "containerd://proxy-0@2026-03-04T11:59:01Z"},
 	}, podview.OOMKills(pod))
 	assert.Empty(t, podview.OOMKills(web()))
 }

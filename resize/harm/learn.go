@@ -173,6 +173,11 @@ func addFloors(floors, learned []v1alpha1.Floor, now time.Time) []v1alpha1.Floor
 			all = append(all, f)
 		}
 	}
+	return bounded(all, now)
+}
+
+// bounded drops floors from a list, in place, as addFloors describes.
+func bounded(all []v1alpha1.Floor, now time.Time) []v1alpha1.Floor {
 	all = slices.DeleteFunc(all, func(f v1alpha1.Floor) bool { return now.Sub(f.LearnedAt.Time) > floorLasts })
 	if len(all) <= mostFloors {
 		return all

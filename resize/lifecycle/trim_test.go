@@ -88,11 +88,13 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	out["Stopped"], out["ResizedByAttune"] = Stopped(pod, world), podview.ResizedByAttune(pod)
 
 	out["Read"], out["OOMKills"], out["TemplateHash"], out["QOSClass"] = podview.Read(pod), podview.OOMKills(pod), podview.TemplateHash(pod), podview.QOSClass(pod)
+	out["KillOf"] = out["OOMKills"]
 	by, at := podview.ResizedBy(pod)
 	out["ResizedBy"] = []any{by, at}
 	since, unschedulable := podview.UnschedulableSince(pod)
 	out["UnschedulableSince"] = []any{since, unschedulable}
 	out["ResizedSince"] = podview.ResizedSince(pod, noon.Add(-500*time.Second), noon)
+	out["SizedSince"] = podview.SizedSince(pod)
 	out["ResizedEntries"] = len(podview.ResizedEntries(pod, func(manager string) string { return manager }))
 	catchUp, refusal := CatchUp(pod)
 	out["CatchUp"] = []any{catchUp, refusal}
@@ -112,6 +114,14 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 		out["IsSidecar"], out["KillingLimit"] = podview.IsSidecar(pod, c), podview.KillingLimit(pod, podview.ReadSpec(c.Resources))
 	}
 	out["harm.LearnKills"] = harm.LearnKills(nil, pod, nil, nil, noon)
+	ends := harm.Ends{Facts: map[string]harm.KillFacts{}, Originals: map[string]recommender.Size{"app": size(500, 1000, 512, 1024)}}
+	for _, status := range podview.Statuses(pod) {
+		for _, end := range podview.Terminations(status) {
+			ends.Facts[podview.Evidence(end)] = harm.KillFacts{Used: 1, Workloads: 3 * (end.FinishedAt.Second() % 2), Events: 1}
+		}
+	}
+	corrected, floors, told, unsure := harm.ReadEnds(pod, nil, ends, noon)
+	out["harm.ReadEnds"] = []any{podview.OOMKills(corrected), floors, told, unsure}
 	out["harm.SiblingsUnready"] = harm.SiblingsUnready([]*corev1.Pod{pod}, v1alpha1.ResizeRecord{PodUID: "another", WrittenAt: metav1.NewTime(noon.Add(-time.Hour))},
 		nil, func(string) bool { return false })
 	out["GrowthOf"], out["Footprint"], out["RoomOf"] = GrowthOf(pod, plan), Footprint(pod), RoomOf([]*corev1.Pod{pod}, nil, noon)
