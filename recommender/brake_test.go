@@ -76,13 +76,18 @@ func TestBrakeIsLifted(t *testing.T) {
 	assert.Empty(t, holdsFor(Recommend(none).Holds, FollowsItsLimit), "a container without a limit has no brake")
 }
 
-// A limit of many times its request is capped, and the request still follows usage, which is far from the limit.
+// A limit of many times its request ends at twice the request or twice the template's limit, whichever is less. The
+// request still follows usage, which is far from the limit.
 func TestBrakeCapsARatioWithoutHold(t *testing.T) {
-	in := filling(500*mi, 1, Allocation{Request: 100 * mi, Limit: 1024 * mi})
-	r := Recommend(in)
-	assert.Equal(t, Amount(650*mi), r.Target[Memory].Request)
-	assert.Equal(t, Amount(2048*mi), r.Target[Memory].Limit)
-	assert.Empty(t, r.Holds)
+	for _, tc := range []struct{ usage, template, request, limit Amount }{
+		{500 * mi, 100 * mi, 650 * mi, 1300 * mi},
+		{1000 * mi, 100 * mi, 1300 * mi, 2048 * mi},
+		{1000 * mi, 400 * mi, 1300 * mi, 2048 * mi},
+	} {
+		r := Recommend(filling(tc.usage, 1, Allocation{Request: tc.template, Limit: 1024 * mi}))
+		assert.Equal(t, Allocation{Request: tc.request, Limit: tc.limit}, r.Target[Memory])
+		assert.Empty(t, r.Holds)
+	}
 }
 
 // A chain of OOM kills reaches its size: from 16Mi to 400Mi in less than the 16 kills after which a workload is paused.

@@ -80,7 +80,7 @@ func newStep(m *Move, resource Resource) *step {
 		s.largest = max(largest, s.original.Limit, s.live.Limit) // it lowers nothing
 	}
 	if resource == CPU {
-		s.keptLimit = CPULimitFloor(s.original, m.Target[CPU])
+		s.keptLimit = s.settings.CPULimitFloor(s.original, m.Target[CPU])
 	}
 	if resource == Memory && s.limitFollows() {
 		s.limitFloor = Brake(resource.Whole(m.MemoryLimitFloor), s.largest)
@@ -193,7 +193,7 @@ func (s *step) limit() Amount {
 		return s.live.Limit
 	}
 	limit := max(Brake(Brake(LimitFor(s.resource, s.original, s.next.Request, s.keptLimit), s.largest), s.ceiling), s.next.Request)
-	limit = s.resource.CapLimit(s.original, Allocation{Request: s.next.Request, Limit: limit}, s.settings.limitMost(s.limitFloor)).Limit
+	limit = s.resource.CapLimit(s.original, Allocation{Request: s.next.Request, Limit: limit}, s.settings.limitMost(max(s.limitFloor, s.keptLimit))).Limit
 	if s.next.Request == s.live.Request {
 		limit = s.caughtUp(max(limit, s.limitFloor))
 	}
@@ -258,9 +258,10 @@ func (a Allocation) pinned() bool { return a.Limit > 0 && a.Request == a.Limit }
 // LimitFor is the limit for a request. It keeps the ratio of limit to request of the original resources, and is never
 // below the request. A ratio above 2 may come from a placeholder request, so by the ratio no limit exceeds the greatest
 // of the original limit, twice the request, and floor. It is rounded down to a whole amount, so that the maximum ratio
-// of a LimitRange is kept. The ratio comes from the original, not from the live allocation, because a ratio that is
-// read back drifts with every rounding. A memory limit is at least floor (bytes). A CPU limit is not lowered below floor
-// (millicores), but never raised by it. Without an original limit the result is 0, no limit.
+// of a LimitRange is kept, but a request that is not lowered lowers no limit. The ratio comes from the original, not
+// from the live allocation, because a ratio that is read back drifts with every rounding. A memory limit is at least
+// floor (bytes). A CPU limit is not lowered below floor (millicores), but never raised by it. Without an original limit
+// the result is 0, no limit.
 func LimitFor(r Resource, original Allocation, request, floor Amount) Amount {
 	if original.Limit == 0 {
 		return 0
@@ -269,7 +270,9 @@ func LimitFor(r Resource, original Allocation, request, floor Amount) Amount {
 	if original = original.defaulted(); !original.pinned() {
 		most := max(original.Limit, request.times(2, 1), floor)
 		limit = max(request, r.above(request, min(most, request.times(original.Limit, original.Request))))
-		if r == CPU {
+		if request >= original.Request {
+			limit = max(limit, original.Limit)
+		} else if r == CPU {
 			limit = max(limit, min(floor, original.Limit))
 		}
 	}
@@ -279,10 +282,11 @@ func LimitFor(r Resource, original Allocation, request, floor Amount) Amount {
 	return limit
 }
 
-// CPULimitFloor is the floor of LimitFor for a target's CPU: its limit, if usage keeps that above the ratio's; otherwise
-// 0.
-func CPULimitFloor(original, target Allocation) Amount {
-	if target.Limit <= LimitFor(CPU, original, target.Request, 0) {
+// CPULimitFloor is the floor of LimitFor for a target's CPU: its limit, if usage keeps that above the ratio's and
+// maxAllowed; otherwise 0.
+func (s *ResourceSettings) CPULimitFloor(original, target Allocation) Amount {
+	plain := Allocation{Request: target.Request, Limit: LimitFor(CPU, original, target.Request, 0)}
+	if target.Limit <= CPU.CapLimit(original, plain, s.MaxAllowed).Limit {
 		return 0
 	}
 	return target.Limit

@@ -277,7 +277,8 @@ func TestNoStepRaisesALimitAboveTheLargestNode(t *testing.T) {
 		cpu, memory Amount
 	}{
 		"a floor of 11 TiB":          {move(small, small, Size{}, 11*1024*1024*mi), 1000, 256 * 1024 * mi},
-		"a placeholder request":      {move(small, Size{CPU: {Request: 9000, Limit: 64_000}, Memory: small[Memory]}, Size{CPU: {Request: 9900}}, 0), 64_000, 1024 * mi},
+		"a placeholder request":      {move(small, Size{CPU: {Request: 9000, Limit: 64_000}, Memory: small[Memory]}, Size{CPU: {Request: 9900}}, 0), 19_800, 1024 * mi},
+		"twice the request above it": {move(small, Size{CPU: {Request: 36_000, Limit: 60_000}, Memory: small[Memory]}, Size{CPU: {Request: 40_000}}, 0), 64_000, 1024 * mi},
 		"an original limit above it": {move(Size{CPU: {Request: 20, Limit: 100_000}, Memory: small[Memory]}, Size{CPU: {Request: 20, Limit: 100_000}, Memory: small[Memory]}, Size{CPU: {Request: 30}}, 0), 100_000, 1024 * mi},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,18 +17,24 @@ func TestCapLimitNeverRaisesALimit(t *testing.T) {
 		{Allocation{Request: 20, Limit: 1000}, Allocation{Request: 983, Limit: 49150}, 8000, 8000},
 		{Allocation{Request: 20, Limit: 1000}, Allocation{Request: 983, Limit: 49150}, 0, 49150},
 		{Allocation{Request: 20, Limit: 64000}, Allocation{Request: 10, Limit: 32000}, 8000, 32000},
-		{Allocation{Request: 20, Limit: 1000}, Allocation{Request: 9000, Limit: 18000}, 8000, 9000},
+		{Allocation{Request: 20, Limit: 1000}, Allocation{Request: 9000, Limit: 18000}, 8000, 9001},
+		{Allocation{Request: 20, Limit: 20}, Allocation{Request: 9000, Limit: 18000}, 8000, 9000},
 		{Allocation{Request: 20}, Allocation{Request: 30}, 8000, 0},
 	} {
 		assert.Equal(t, Allocation{Request: tc.to.Request, Limit: tc.want}, CPU.CapLimit(tc.was, tc.to, tc.most), "%+v", tc)
 	}
 }
 
-// A cap leaves a memory limit above its request where it was above it: with both equal, the pod may become Guaranteed.
+// A cap leaves a limit above its request if it was above it: with both equal, the pod may become Guaranteed. A new limit
+// is whole.
 func TestCapLimitKeepsTheQoSClass(t *testing.T) {
 	was := Allocation{Request: 100 * mi, Limit: 200 * mi}
 	assert.Equal(t, Allocation{Request: 400 * mi, Limit: 401 * mi}, Memory.CapLimit(was, Allocation{Request: 400 * mi, Limit: 800 * mi}, 400*mi))
 	assert.Equal(t, Allocation{Request: 400 * mi, Limit: 400 * mi}, Memory.CapLimit(was, Allocation{Request: 400 * mi, Limit: 400 * mi}, 300*mi))
+	assert.Equal(t, Allocation{Request: 400 * mi, Limit: 401 * mi}, Memory.CapLimit(Allocation{}, Allocation{Request: 400 * mi, Limit: 800 * mi}, 400*mi))
+	assert.Equal(t, Allocation{Request: 400 * mi, Limit: 450 * mi}, Memory.CapLimit(was, Allocation{Request: 400 * mi, Limit: 800 * mi}, 451*mi-1))
+	odd := Allocation{Request: 100 * mi, Limit: 600*mi + 1}
+	assert.Equal(t, Allocation{Request: 400 * mi, Limit: 600*mi + 1}, Memory.CapLimit(odd, Allocation{Request: 400 * mi, Limit: 800 * mi}, 400*mi))
 }
 
 // A second call changes nothing, for any amounts: the API server may call admission again with attune's own result.

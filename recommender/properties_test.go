@@ -158,16 +158,16 @@ func assertSound(t *testing.T, in Input, r Recommendation) {
 }
 
 // assertBoundedLimit: a limit that follows by a ratio is at most the greatest of the original limit, twice the request
-// and its minimum. It is not raised above maxAllowed either, apart from the unit that keeps it above its request.
+// and its minimum, which is 1.1 times the peak or learned. It is not raised above maxAllowed either, apart from the unit that keeps it above its request.
 func assertBoundedLimit(t *testing.T, in Input, r Recommendation, resource Resource) {
 	t.Helper()
 	target, original, s := r.Target[resource], in.Original[resource], in.Settings.Of[resource]
 	if !s.LimitsFollow || original.Limit == 0 || original.Request == 0 || original.Request == original.Limit {
 		return
 	}
-	least, unit := max(r.MemoryLimitFloor, in.Floors[Memory].Amount, 16*mi)+mi, Amount(mi)
-	if resource == CPU {
-		least, unit = max((in.Profile.Of[CPU].Peak*1.1).RoundUp(), 10), 0
+	least, unit := max((in.Profile.Of[resource].Peak*1.1).RoundUp(), 10), Amount(1)
+	if resource == Memory {
+		least, unit = max(least, in.Floors[Memory].Amount, 16*mi)+mi, mi
 	}
 	least = max(least, original.Limit, target.Request+unit)
 	require.LessOrEqual(t, target.Limit, max(least, 2*target.Request))

@@ -90,7 +90,7 @@ func (v View) withinNodes(targets []v1alpha1.ContainerTarget) []v1alpha1.Contain
 			if raised := size[r].Request > original[r].Request; raised && after[r] > max(most, before[r]) && !barred(t.Holds, r) {
 				t.Holds = append(slices.Clip(t.Holds), v1alpha1.Hold{Resource: r.String(), Reason: resize.ReasonNodeCapacity, Message: v.whyTooLarge(r, after[r])})
 			}
-			size[r].Limit = min(size[r].Limit, max(most, original[r].Limit, size[r].Request, v.killed(t.Name, r)))
+			size[r] = r.CapLimit(original[r], size[r], max(most, v.killed(t.Name, r)))
 		}
 		t.Target = podview.ToResources(size)
 		if most := v.Largest[recommender.Memory]; most > 0 {

@@ -86,18 +86,17 @@ func TestBothNumbersAreTold(t *testing.T) {
 }
 
 func TestNoLimitIsRaisedAboveTheLargestNode(t *testing.T) {
-	largest := [2]recommender.Amount{64_000, 256 * gi}
 	for name, tc := range map[string]struct {
 		limits            corev1.ResourceList
 		cpu, memory, most string
 	}{
-		"a placeholder request":      {list("4", "200Gi"), "64", "256Gi", "55Gi"},
+		"a placeholder request":      {list("4", "100Gi"), "40", "120Gi", "55Gi"},
 		"an original limit above it": {list("100", "300Gi"), "100", "300Gi", "55Gi"},
 		"a limit near what it needs": {list("30m", "40Gi"), "36", "80Gi", "55Gi"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := using(t, 20, 50*gi, list("20m", "10Mi"), tc.limits)
-			v.Largest = largest
+			v.Largest = [2]recommender.Amount{40_000, 120 * gi}
 			target := Desired(v).Containers[0]
 			assert.Empty(t, target.Holds)
 			assert.Equal(t, []string{tc.cpu, tc.memory, tc.most}, []string{text(target.Target.CPULimit), text(target.Target.MemoryLimit), text(target.MemoryLimitFloor)})
@@ -105,7 +104,7 @@ func TestNoLimitIsRaisedAboveTheLargestNode(t *testing.T) {
 	}
 	// No rule dropped a sample of 10 TiB, but the limit of the running pod stays within the node.
 	v := using(t, 0.1, 10<<40, list("200m", "512Mi"), list("1", "200Gi"))
-	v.Largest = largest
+	v.Largest = [2]recommender.Amount{64_000, 256 * gi}
 	target := Desired(v).Containers[0]
 	assert.Equal(t, []string{"memory FollowsItsLimit", "memory NodeCapacity"}, reasons(target))
 	assert.Nil(t, Desired(v).Seed.Containers[0].MemoryRequest, "and of a created pod too")

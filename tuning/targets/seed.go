@@ -155,7 +155,7 @@ func (v seeder) fresh(t v1alpha1.ContainerTarget, verified *v1alpha1.Resources) 
 	if req := size[recommender.CPU].Request; req > 0 && !barred(t.Holds, recommender.CPU) {
 		s.CPURequest, s.CPUBoost = podview.ToPointer(recommender.CPU, req), v.cpuBoost()
 		if s.CPULimitFollows {
-			floor := recommender.CPULimitFloor(v.originalOf(t.Name)[recommender.CPU], podview.FromResources(t.Target)[recommender.CPU])
+			floor := v.Settings.Recommender.Of[recommender.CPU].CPULimitFloor(v.originalOf(t.Name)[recommender.CPU], podview.FromResources(t.Target)[recommender.CPU])
 			s.CPULimitFloor = podview.ToPointer(recommender.CPU, floor)
 		}
 	}

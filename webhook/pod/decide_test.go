@@ -64,8 +64,14 @@ func TestSeedPod(t *testing.T) {
 			has: "cpu=1/2 memory=1Gi/2Gi", cpu: "250m", memory: "256Mi", raiseOnly: true,
 			want: "cpu=1/2 memory=1Gi/2Gi", reason: AsSeeded},
 		{name: "the limit ends at twice the template's",
+			has: "cpu=1/2 memory=512Mi/1Gi", cpu: "250m", memory: "1200Mi",
+			want: "cpu=250m/500m memory=1200Mi/2Gi", reason: Seeded},
+		{name: "a limit of eight times its request ends at twice the request",
 			has: "cpu=1/2 memory=128Mi/1Gi", cpu: "250m", memory: "600Mi",
-			want: "cpu=250m/500m memory=600Mi/2Gi", reason: Seeded},
+			want: "cpu=250m/500m memory=600Mi/1200Mi", reason: Seeded},
+		{name: "such a limit stays above twice the request",
+			has: "cpu=1/2 memory=128Mi/1Gi", cpu: "250m", memory: "200Mi",
+			want: "cpu=250m/500m memory=200Mi/1Gi", reason: Seeded},
 		{name: "the limit ends at its floor, which a kill taught",
 			has: "cpu=1/2 memory=128Mi/1Gi", cpu: "250m", memory: "600Mi", change: floor("3Gi"),
 			want: "cpu=250m/500m memory=600Mi/3Gi", reason: Seeded},
@@ -161,8 +167,8 @@ func TestSeedPod(t *testing.T) {
 	}
 }
 
-// Under the strategy Node a Guaranteed pod gets the known peaks, even if the seed has none for memory: an HPA
-// controls it, or it was not measured.
+// Under the strategy Node a Guaranteed pod gets the known peaks, even if the seed has only one of them: an HPA controls
+// the other, or it was not measured.
 func TestAGuaranteedPodIsGivenThePeaksThatAreKnown(t *testing.T) {
 	for _, tc := range []struct{ cpu, memory, want string }{
 		{"300m", "", "cpu=300m/300m memory=64Mi/64Mi"},
@@ -170,6 +176,9 @@ func TestAGuaranteedPodIsGivenThePeaksThatAreKnown(t *testing.T) {
 	} {
 		s := seedFor(t, "app", tc.cpu, tc.memory)
 		s.CPULimitFollows, s.MemoryLimitFollows = false, false
+		if tc.memory != "" {
+			s.MemoryLimit = amountOf(t, "120Mi")
+		}
 		rec := recommendation(s)
 		rec.Spec.Strategy = v1alpha1.StrategyNode
 		pod := podOf(container(t, "app", "cpu=100m/100m memory=64Mi/64Mi"))

@@ -112,12 +112,13 @@ func (f *frame) wanted(r recommender.Resource, s *ask, was recommender.Allocatio
 	return r.CapLimit(was, r.RaiseToLeast(was, wanted), f.limitMost(r, s))
 }
 
-// limitMost is the amount above which no limit is raised, unless the limit's floor is higher; 0: no bound.
+// limitMost is the amount above which no limit is raised; 0: no bound. It may be maxAllowed, above which a limit's floor
+// takes precedence, up to what the largest node has.
 func (f *frame) limitMost(r recommender.Resource, s *ask) recommender.Amount {
 	if f.largest[r].Limit == 0 {
 		return 0
 	}
-	return max(f.largest[r].Limit, s.limitFloor)
+	return max(f.largest[r].Limit, recommender.Brake(s.limitFloor, f.largest[r].Request))
 }
 
 // raisedLimit raises a limit to its floor if the seed has no request: the floor comes from an OOM kill, and the

@@ -310,15 +310,25 @@ func checkSizes(t *testing.T, s *scene, after *corev1.Pod) {
 		assert.True(t, most == 0 || requested[1][r] <= max(most, requested[0][r]), "%v requested, the largest node has %v", requested, most)
 	}
 	unbounded := len(s.pod.Spec.Volumes) > 0 && s.pod.Spec.Volumes[1].EmptyDir.SizeLimit == nil
+	floors := map[string]recommender.Amount{}
+	for i := range s.rec.Spec.Seed.Containers {
+		floors[s.rec.Spec.Seed.Containers[i].Name] = podview.FromPointer(recommender.Memory, s.rec.Spec.Seed.Containers[i].MemoryLimitFloor)
+	}
 	for i, c := range all(s.pod) {
 		was, is := podview.ReadSpec(c.Resources), podview.ReadSpec(now[i].Resources)
-		for r := range is {
+		for _, r := range recommender.Resources {
 			w, a := was[r], is[r]
 			// A request that is cut to a limit of the template, or of a LimitRange, may be less.
 			assert.True(t, a.Request == w.Request || a.Request >= min(least[r].Request, max(w.Request, a.Limit, w.Limit)) || a.Request == a.Limit, "request %+v of %+v", a, w)
 			assert.True(t, a.Limit == w.Limit || a.Limit >= least[r].Limit, "limit %+v of %+v", a, w)
+			// A limit is not above the node: that is the bound of limits, unless maxAllowed or a kill is (then a floor above
+			// maxAllowed may be up to the node). A limit just above its request keeps the class.
 			if most := largest[r].Limit; most > 0 {
-				assert.LessOrEqual(t, a.Limit, max(most, w.Limit, a.Request), "limit %+v of %+v", a, w)
+				if r == recommender.Memory {
+					most = max(most, recommender.Brake(floors[c.Name], largest[r].Request))
+				}
+				above := (w.Limit == 0 || w.Request != w.Limit) && a.Limit == r.Whole(a.Request+1)
+				assert.True(t, a.Limit <= max(most, w.Limit, a.Request) || above, "limit %+v of %+v", a, w)
 			}
 		}
 		if memory := recommender.Memory; unbounded && len(c.VolumeMounts) > 0 && was[memory].Limit > 0 {

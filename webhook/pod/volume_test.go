@@ -59,7 +59,7 @@ func TestSeedKeepsLimitOfMemoryVolumes(t *testing.T) {
 		"Guaranteed: both stay":            {guaranteed, shm(t, ""), "app", "300Mi", nil, guaranteed, true},
 		"strategy Node":                    {burstable, shm(t, ""), "app", "300Mi", node, "cpu=1 memory=300Mi/4Gi", true},
 		"strategy Node adds no limit":      {"cpu=1 memory=1Gi", shm(t, ""), "app", "300Mi", node, "cpu=1 memory=300Mi", true},
-		"a limit may be raised":            {burstable, shm(t, ""), "app", "2Gi", nil, "cpu=1 memory=2Gi/8Gi", false},
+		"a limit may be raised":            {burstable, shm(t, ""), "app", "3Gi", nil, "cpu=1 memory=3Gi/6Gi", false},
 		"the neighbour mounts it":          {burstable, shm(t, ""), "other", "300Mi", nil, "cpu=1 memory=300Mi/1200Mi", false},
 		"on disk":                          {burstable, disk, "app", "300Mi", nil, "cpu=1 memory=300Mi/1200Mi", false},
 		"huge pages are no memory":         {burstable, huge, "app", "300Mi", nil, "cpu=1 memory=300Mi/1200Mi", false},
