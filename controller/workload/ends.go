@@ -30,11 +30,9 @@ func (c *Controller) observeKills(ctx context.Context, w *tuning.View) {
 			if w.Now.Sub(k.At).Abs() > endsLast {
 				continue
 			}
-			used, known := c.memory.usedAtKill.read(k.Evidence, endsLast, w.Now)
-			if !known {
-				used = lastBefore(w.Usage.Climbs[pod.UID][k.Container].Samples, k)
-			}
-			if used > 0 {
+			// The samples of the run are soon replaced by those of the next one, and its last may come late.
+			used, _ := c.memory.usedAtKill.read(k.Evidence, endsLast, w.Now)
+			if used = max(used, lastBefore(w.Usage.Climbs[pod.UID][k.Container].Samples, k)); used > 0 {
 				c.memory.usedAtKill.record(k.Evidence, used, endsLast, w.Now)
 				podview.SetIn(&w.Usage.Ends, k.Evidence, harm.KillFacts{Used: used, Workloads: c.killedOn(ctx, pod.Spec.NodeName, k.At)})
 			}

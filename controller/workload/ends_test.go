@@ -48,6 +48,8 @@ func TestKillsAreObserved(t *testing.T) {
 	samples(at(time.Second, 5))
 	assert.Equal(t, map[string]harm.KillFacts{evidence: {Used: 90 * mi, Workloads: 2}}, w.Usage.Ends, "the sample is remembered while the new run has newer ones")
 
+	samples(at(8*time.Second, 90), at(6*time.Second, 700))
+	assert.Equal(t, recommender.Amount(700*mi), w.Usage.Ends[evidence].Used, "a sample before the kill that the source had later")
 	beside("queue-0", "queue", 0)
 	samples(at(8*time.Second, 90))
 	assert.Equal(t, 2, w.Usage.Ends[evidence].Workloads, "no three within 10 s: cache 14 s ago, db 9 s and 2 s ago, queue now, each pair of them with another")
