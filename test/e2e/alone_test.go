@@ -258,7 +258,11 @@ const (
 // begin starts a process that ends with this one, once it has a place.
 func begin(places chan struct{}, name string, tests []string) (*process, error) {
 	p := &process{ended: make(chan struct{})}
-	cmd := exec.Command(os.Args[0], "-test.run=^("+strings.Join(tests, "|")+")$", "-test.v", "-test.count=1", "-test.timeout=20m")
+	args := []string{"-test.run=^(" + strings.Join(tests, "|") + ")$", "-test.v", "-test.count=1", "-test.timeout=20m"}
+	if *onOutage {
+		args = append(args, "-test.timeout=60m", "-outage")
+	}
+	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), aloneVariable+"="+name)
 	cmd.Stdout, cmd.Stderr = &p.out, &p.out
 	if _, err := cmd.StdinPipe(); err != nil {
