@@ -13,7 +13,7 @@ func MemoryCeiling(template Allocation, floor Floor, minAllowed Amount) Amount {
 	if template.Limit == 0 {
 		return 0
 	}
-	return max(Memory.WholeDown(brakeFactor*min(template.Limit, MaxAmount)), template.Limit, Memory.Whole(max(floor.Taught, floor.Amount)), minAllowed)
+	return max(Memory.WholeDown(brakeFactor*min(template.Limit, MaxAmount)), template.Limit, Memory.Whole(max(floor.Taught, floor.Amount, minAllowed)))
 }
 
 // Brake bounds an amount by a ceiling, such as MemoryCeiling; 0 means no ceiling.

@@ -57,3 +57,16 @@ func TestLeastSizesAreStable(t *testing.T) {
 		}
 	}
 }
+
+// Usage above maxAllowed keeps the CPU limit above it: a resize step sets the same limit as the target.
+func TestMaxAllowedLeavesTheCPULimitThatUsageNeeds(t *testing.T) {
+	in := input(flat(2016, 3.25, mi))
+	in.Profile.Of[CPU].Peak = 4500
+	in.Original[CPU] = Allocation{Request: 1000, Limit: 2000}
+	in.Settings.Of[CPU].LimitsFollow, in.Settings.Of[CPU].MaxAllowed, in.Settings.Of[CPU].MaxChangePercent = true, 4000, 1000
+	target := Target(in).Target
+	assert.Equal(t, Amount(4950), target[CPU].Limit)
+	assert.Equal(t, Amount(4950), in.Settings.Of[CPU].CPULimitFloor(in.Original[CPU], target[CPU]))
+	step := NextStep(Move{Target: target, Live: in.Original, Original: in.Original, Settings: in.Settings})
+	assert.Equal(t, target[CPU], step.Next[CPU])
+}

@@ -136,7 +136,7 @@ func (d dice) seed(s *scene) {
 		}
 		seed.CPURequest = d.maybe(recommender.CPU, 80)
 		seed.MemoryRequest = d.maybe(recommender.Memory, 80)
-		seed.MemoryLimitFloor = d.maybe(recommender.Memory, 30)
+		seed.CPULimitFloor, seed.MemoryLimitFloor = d.maybe(recommender.CPU, 30), d.maybe(recommender.Memory, 30)
 		if d.chance(30) {
 			seed.CPUBoost = &v1alpha1.CPUBoost{Multiplier: []v1alpha1.Decimal{"1.1", "2", "3.7", "100", "x"}[d.IntN(5)], Most: d.maybe(recommender.CPU, 50)}
 		}
@@ -290,6 +290,12 @@ func checkContainers(t *testing.T, s *scene, after *corev1.Pod) {
 				assert.GreaterOrEqual(t, a.Request, w.Request)
 				assert.True(t, a.Limit == 0 || a.Limit >= w.Limit)
 			}
+			if r == recommender.Memory && !s.pod.Spec.Overhead.Memory().IsZero() {
+				assert.True(t, a.Limit == 0 || a.Limit >= w.Limit, "a sandbox keeps its memory limit")
+			}
+			if r == recommender.CPU && len(s.ranges) == 0 && w.Request < w.Limit {
+				assert.GreaterOrEqual(t, a.Limit, min(w.Limit, podview.FromPointer(r, seed.CPULimitFloor)), "usage keeps the CPU limit")
+			}
 			if guaranteed && r == recommender.CPU && w.Request%1000 == 0 {
 				assert.Zero(t, a.Request%1000, "whole cores stay whole")
 			}
@@ -310,9 +316,9 @@ func checkSizes(t *testing.T, s *scene, after *corev1.Pod) {
 		assert.True(t, most == 0 || requested[1][r] <= max(most, requested[0][r]), "%v requested, the largest node has %v", requested, most)
 	}
 	unbounded := len(s.pod.Spec.Volumes) > 0 && s.pod.Spec.Volumes[1].EmptyDir.SizeLimit == nil
-	floors := map[string]recommender.Amount{}
-	for i := range s.rec.Spec.Seed.Containers {
-		floors[s.rec.Spec.Seed.Containers[i].Name] = podview.FromPointer(recommender.Memory, s.rec.Spec.Seed.Containers[i].MemoryLimitFloor)
+	floors := map[string]recommender.Size{}
+	for _, c := range s.rec.Spec.Seed.Containers {
+		floors[c.Name] = podview.FromResources(v1alpha1.Resources{CPULimit: c.CPULimitFloor, MemoryLimit: c.MemoryLimitFloor})
 	}
 	for i, c := range all(s.pod) {
 		was, is := podview.ReadSpec(c.Resources), podview.ReadSpec(now[i].Resources)
@@ -324,9 +330,7 @@ func checkSizes(t *testing.T, s *scene, after *corev1.Pod) {
 			// A limit is not above the node: that is the bound of limits, unless maxAllowed or a kill is (then a floor above
 			// maxAllowed may be up to the node). A limit just above its request keeps the class.
 			if most := largest[r].Limit; most > 0 {
-				if r == recommender.Memory {
-					most = max(most, recommender.Brake(floors[c.Name], largest[r].Request))
-				}
+				most = max(most, recommender.Brake(floors[c.Name][r].Limit, largest[r].Request))
 				above := (w.Limit == 0 || w.Request != w.Limit) && a.Limit == r.Whole(a.Request+1)
 				assert.True(t, a.Limit <= max(most, w.Limit, a.Request) || above, "limit %+v of %+v", a, w)
 			}
