@@ -8,8 +8,6 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/input"
-	"attune.io/attune/internal/policy"
-	"attune.io/attune/recommender"
 )
 
 // containerPolicy is a VPA's policy for one container. The name * stands for all containers without their own policy.
@@ -94,8 +92,6 @@ func (x *importer) bounds() {
 		low, lowDiffers := widest(sized, name, func(p containerPolicy) map[string]resource.Quantity { return p.MinAllowed }, -1)
 		high, highDiffers := widest(sized, name, func(p containerPolicy) map[string]resource.Quantity { return p.MaxAllowed }, 1)
 		x.set(name, low, high)
-		x.doubt(name+".minAllowed", low, true)
-		x.doubt(name+".maxAllowed", high, false)
 		switch {
 		case lowDiffers && low == nil:
 			x.recommend("containers differ in minAllowed.%s, but a policy has one for all: it is not set", name)
@@ -110,17 +106,6 @@ func (x *importer) bounds() {
 	x.controlled(sized)
 	for _, of := range sized {
 		x.unbounded(of)
-	}
-}
-
-// doubt notes a bound that is probably without its unit.
-func (x *importer) doubt(field string, bound *resource.Quantity, minimum bool) {
-	if bound == nil {
-		return
-	}
-	name, _, _ := strings.Cut(field, ".")
-	if why := policy.UnlikelyBound(recommender.ResourceOf(name), *bound, minimum); why != "" {
-		x.note("%s %s %s", field, bound.String(), why)
 	}
 }
 
