@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -85,7 +86,7 @@ func (d *Documents) add(text []byte) error {
 		return errors.New("not a Kubernetes object: start it with apiVersion attune.io/v1alpha1 and kind AttunePolicy")
 	}
 	switch {
-	case meta.APIVersion == "v1" && meta.Kind == "List": // as kubectl get -o yaml prints several objects
+	case strings.HasSuffix(meta.Kind, "List"): // as kubectl get -o yaml and --raw print several objects
 		for i, item := range meta.Items {
 			if err := d.add(item); err != nil {
 				return fmt.Errorf("items[%d]: %w", i, err)
@@ -94,6 +95,9 @@ func (d *Documents) add(text []byte) error {
 		return nil
 	case meta.Kind == "VerticalPodAutoscaler":
 		return errors.New("a VerticalPodAutoscaler is not a policy: convert it with kubectl attune import vpa")
+	}
+	if group, _, named := strings.Cut(meta.APIVersion, "/"); named && group != v1alpha1.GroupVersion.Group && !strings.HasPrefix(meta.Kind, "Attune") {
+		return fmt.Errorf("a %s is not a policy: use a file with an AttunePolicy", meta.Kind)
 	}
 	if meta.APIVersion != v1alpha1.GroupVersion.String() {
 		return fmt.Errorf("apiVersion %q is not valid for attune: write %s", meta.APIVersion, v1alpha1.GroupVersion)
