@@ -86,6 +86,13 @@ func TestSamplesOfFilesThatCannotBeTrueAreDropped(t *testing.T) {
 			}
 			return s
 		}(), cpu: 288, blocked: 288},
+		"usage that rises slowly and falls, again and again": {series: func() backtest.Series {
+			s := rising(0, 0)
+			for i := range s.Samples {
+				s.Samples[i].Used[0] = 0.1 + float64(i%60)/100
+			}
+			return s
+		}()},
 		"a wave": {series: func() backtest.Series {
 			s := rising(0, 0)
 			for i := range s.Samples {
