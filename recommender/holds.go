@@ -1,6 +1,9 @@
 package recommender
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Reason is the name of a hold in objects and metrics.
 type Reason string
@@ -115,6 +118,19 @@ func (i Implausible) Told(r Resource) string {
 		of = of.text(". ").text(i.Fix)
 	}
 	return string(of)
+}
+
+// Sentence returns how many samples of the last day were dropped, the cause and the fix, such as "3 of 277 cpu samples of
+// the last day were dropped, up to 1602 cores: no container can use more than 96 cores. Fix the usage source".
+func (i Implausible) Sentence(r Resource) string {
+	of, fix := i.count(r, i.Dropped).text(" were dropped, up to ").text(i.Told(r)), told[i.Bound].fix
+	switch {
+	case 2*i.Zeros > i.Dropped:
+		of, fix = i.count(r, i.Zeros).text(unmeasured[r].cause), unmeasured[r].fix
+	case i.Cause != "" || i.Fix != "": // Told has the fix
+		return string(of)
+	}
+	return string(of) + ". " + strings.ToUpper(fix[:1]) + fix[1:]
 }
 
 // unmeasured has the cause and the fix of samples that are 0.

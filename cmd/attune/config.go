@@ -85,6 +85,7 @@ func (o *Options) Complete(ctx context.Context, config *rest.Config) (Config, er
 func (o *Options) operator() policy.Operator {
 	of := o.policies
 	of.Namespace, of.SomeNamespaces = o.process.namespace, len(o.process.watched) > 0
+	of.Embedded = o.program.controls && o.usage.source == sourceEmbedded
 	return of
 }
 

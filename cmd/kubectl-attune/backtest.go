@@ -139,6 +139,9 @@ func runBacktest(ctx context.Context, env *environment, flags backtestFlags, pol
 	if err != nil {
 		return err
 	}
+	if hint := replicasHint(found.series); hint != "" && flags.from == "" && !flags.pool.Given() {
+		env.printNote("%s: %s", usage.name(), hint)
+	}
 	if flags.html {
 		return flags.writePage(ctx, env, usage, found, shown)
 	}
@@ -168,7 +171,7 @@ func (f *backtestFlags) usage(ctx context.Context, env *environment, policies []
 	}
 	settings, err := policy.Defaults(v1alpha1.StrategyWorkload)
 	if f.policy != "" {
-		settings, err = readSettings(f.policy)
+		settings, err = readSettings(env, f.policy)
 	}
 	trace.settings = settings.Recommender
 	return trace, err
@@ -316,6 +319,9 @@ func (t traceFile) each(_ context.Context, want func(string) bool, yield func(co
 	report, err := csvfile.Each(t.path, func(read float64) { part = read }, one)
 	if err != nil {
 		return err
+	}
+	if report.Rows == 0 {
+		return noSamples(t.path)
 	}
 	t.env.printOddities(t.path, report)
 	return nil

@@ -105,7 +105,7 @@ func (l *liveUsage) resolve(ctx context.Context, file string, p *v1alpha1.Attune
 	if err != nil || file == "" {
 		return own, err
 	}
-	judged, err := readSettings(file)
+	judged, err := readSettings(l.env, file)
 	judged.Source.Prometheus, judged.Source.Labels = own.Source.Prometheus, own.Source.Labels // the usage still comes from the cluster
 	return judged, err
 }

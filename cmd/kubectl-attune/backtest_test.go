@@ -183,6 +183,17 @@ func TestBacktestPoolsReplicas(t *testing.T) {
 	assert.InDelta(t, 4, got.ContainerDays, 0.1, "a day of five is the warm-up")
 }
 
+// Series of replicas that are long enough are judged one by one, with a note.
+func TestBacktestNotesReplicas(t *testing.T) {
+	var rows strings.Builder
+	for i := range 4 {
+		rows.WriteString(steadyCSV(fmt.Sprintf("db-%d", i), 864, 5*time.Minute, "0.2,300000000"))
+	}
+	f := newFiles(t, rows.String(), anyPolicy)
+	assert.Equal(t, "samples.csv: 4 series seem to be replicas of db: pool them with --pool '^(db)-[^/]*(.*)$'\n", f.backtest().errOut)
+	assert.Empty(t, f.backtest("--pool", "^(db)-[^/]*(.*)$").errOut)
+}
+
 // The replay names the cause where no sample is plausible, and absurd samples cost no panic.
 func TestBacktestOfImplausibleSamples(t *testing.T) {
 	f := newFiles(t, steadyCSV("app", 864, 5*time.Minute, "1e308,1e308"), anyPolicy)
@@ -203,7 +214,7 @@ func TestBacktestMistakes(t *testing.T) {
 		errOut string
 	}{
 		"too short":        {day, nil, "error: samples.csv: all series are too short: the longest is 23h55m0s, and the warm-up is 24h0m0s; use more usage, or a shorter --warmup\n"},
-		"no samples":       {"", nil, "error: samples.csv: all series are too short: the longest is 0s, and the warm-up is 24h0m0s; use more usage, or a shorter --warmup\n"},
+		"no samples":       {"", nil, "error: samples.csv: the file has no samples: add one row per sample below the header\n"},
 		"a negative start": {day, []string{"--warmup", "-1h"}, "error: --warmup -1h0m0s is negative: use 0s or more, e.g. 24h\n"},
 		"too often":        {day, []string{"--cadence", "1s"}, "error: --cadence 1s is too short: use 1m or more, e.g. 1h\n"},
 		"a bad row":        {"web,1,x,1\n", nil, "error: samples.csv: line 2: cpu_cores"},

@@ -67,7 +67,7 @@ var shown = map[string]bool{"kubeconfig": true, "context": true, "namespace": tr
 // Namespace implements cluster.
 func (k *kubeconfig) Namespace() (string, error) {
 	namespace, _, err := k.config().Namespace()
-	return namespace, err
+	return namespace, notConnected(err)
 }
 
 // Context implements cluster.
@@ -121,17 +121,22 @@ func (k *kubeconfig) config() clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(k.rules, &k.overrides)
 }
 
-// rest returns the connection to the API server. The sentence of client-go for an empty configuration names the obsolete
-// variable KUBERNETES_MASTER.
+// rest returns the connection to the API server.
 func (k *kubeconfig) rest() (*rest.Config, error) {
 	config, err := k.config().ClientConfig()
+	return config, notConnected(err)
+}
+
+// notConnected says that an error of the kubeconfig prevents the connection. The sentence of client-go for an empty
+// configuration names the obsolete variable KUBERNETES_MASTER.
+func notConnected(err error) error {
 	switch {
 	case clientcmd.IsEmptyConfig(err):
-		return nil, errors.New("cannot connect to a cluster: no kubeconfig was found. Use --kubeconfig FILE, or set KUBECONFIG")
+		return errors.New("cannot connect to a cluster: no kubeconfig was found. Use --kubeconfig FILE, or set KUBECONFIG")
 	case err != nil:
-		return nil, fmt.Errorf("cannot connect to a cluster: %w", err)
+		return fmt.Errorf("cannot connect to a cluster: %w", err)
 	}
-	return config, nil
+	return nil
 }
 
 // newScheme returns a scheme with the kinds of Kubernetes, of attune and of Argo Rollouts.

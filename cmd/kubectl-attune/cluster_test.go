@@ -127,7 +127,8 @@ func TestKubeconfigThatLeadsNowhere(t *testing.T) {
 
 func TestWithoutAKubeconfig(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
-	for _, args := range [][]string{{"status"}, {"doctor"}, {"node", "worker"}} {
+	for _, args := range [][]string{{"status"}, {"doctor"}, {"node", "worker"}, {"import", "vpa"}, {"savings"}, {"backtest", "--from", "prometheus"},
+		{"wizard", "--workloads", "deployment", "--mode", "Auto", "--strategy", "Workload", "--resizes", "InPlace"}} {
 		got := runAgainstKubeconfig(t, args...)
 		assert.Equal(t, exitError, got.code)
 		assert.Equal(t, "error: cannot connect to a cluster: no kubeconfig was found. Use --kubeconfig FILE, or set KUBECONFIG\n", got.errOut)

@@ -61,3 +61,15 @@ func TestClusterPoliciesOutOfSight(t *testing.T) {
 	assert.NotContains(t, cli.run("status", "-n", "shop").errOut, "cluster policies")
 	assert.Contains(t, cli.run("explain", "deployment/web", "-n", "depot").errOut, "next resizes of policy AttuneClusterPolicy/base are not shown")
 }
+
+// explain shows what the policy remarks while it is ready, such as dropped samples that block nothing.
+func TestExplainShowsTheRemarksOfThePolicy(t *testing.T) {
+	cli := underClusterPolicy(t, interceptor.Funcs{})
+	assert.NotContains(t, cli.run("explain", "deployment/web", "-n", "shop").errOut, "policy api: ")
+	p := &v1alpha1.AttunePolicy{}
+	require.NoError(t, cli.client.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "api"}, p))
+	const remark = "container app of Deployment/web: 3 of 277 cpu samples of the last day were dropped, up to 1602 cores: no container can use more than 96 cores"
+	p.Status.Conditions[0].Message += "; " + remark + "; warning from the usage source: two servers write one series"
+	require.NoError(t, cli.client.Update(t.Context(), p))
+	assert.Contains(t, cli.run("explain", "deployment/web", "-n", "shop").errOut, "policy api: "+remark+"\n")
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/connect"
@@ -94,6 +95,11 @@ func (r reach) fields(ctx context.Context, rec *v1alpha1.AttuneRecommendation) (
 	own, err := reader.Of(ctx, rec)
 	if err != nil {
 		return nil, err
+	}
+	if ready := meta.FindStatusCondition(own.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
+		if remarks, _ := answers.Remarks(ready); remarks != "" {
+			r.env.printNote("policy %s: %s", own.Name, answers.InLine(remarks))
+		}
 	}
 	return reader.Fields(ctx, own)
 }

@@ -33,7 +33,7 @@ func explainFiles(env *environment, flags offlineFlags) error {
 	if err != nil {
 		return err
 	}
-	settings, err := readSettings(flags.policy)
+	settings, err := readSettings(env, flags.policy)
 	if err != nil {
 		return err
 	}
@@ -70,8 +70,8 @@ func explainFiles(env *environment, flags offlineFlags) error {
 }
 
 // readSettings resolves a policy file, with the defaults in it, by the same function as the operator and its webhook.
-// It rejects strategy Node, because its targets depend on the node.
-func readSettings(path string) (policy.Settings, error) {
+// It rejects strategy Node, because its targets depend on the node, and notes what is probably not meant.
+func readSettings(env *environment, path string) (policy.Settings, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return policy.Settings{}, fmt.Errorf("reading the policy: %w", err)
@@ -89,6 +89,9 @@ func readSettings(path string) (policy.Settings, error) {
 		return policy.Settings{}, fmt.Errorf("%s: strategy %s is not supported without a cluster: use strategy %s or %s",
 			path, settings.Strategy, v1alpha1.StrategyWorkload, v1alpha1.StrategyAdaptive)
 	}
+	for _, remark := range settings.Remarks() {
+		env.printNote("%s: %s", path, remark)
+	}
 	return settings, nil
 }
 
@@ -99,7 +102,7 @@ func (e *environment) readUsage(path string, pool input.Pool) ([]backtest.Series
 		return nil, err
 	}
 	if len(series) == 0 {
-		return nil, fmt.Errorf("%s: the file has no samples: add one row per sample below the header", path)
+		return nil, noSamples(path)
 	}
 	e.printOddities(path, report)
 	if pool.Given() {
@@ -109,6 +112,10 @@ func (e *environment) readUsage(path string, pool input.Pool) ([]backtest.Series
 		e.printNote("%s: %s", path, hint)
 	}
 	return series, nil
+}
+
+func noSamples(path string) error {
+	return fmt.Errorf("%s: the file has no samples: add one row per sample below the header", path)
 }
 
 func seriesNames(series []backtest.Series) (names []string) {

@@ -416,6 +416,15 @@ func TestExplainPoolsReplicas(t *testing.T) {
 	assert.Empty(t, f.explain(append(current, "--pool", "^(shop/web)-[^/]*(.*)$")...).errOut)
 }
 
+// A policy that is valid and probably not meant is noted, as at its admission.
+func TestExplainNotesRemarksOfThePolicy(t *testing.T) {
+	f := newFiles(t, steadyCSV("app", 2016, 5*time.Minute, "0.2,300000000"), policyHeader+`spec: {targetRef: {kind: Deployment}, cpu: {minAllowed: "250"}, updateStrategy: {type: Initial, cooldown: 2h}}`+"\n")
+	const notes = "policy.yaml: cpu.minAllowed 250 is more CPU than most nodes have. Write millicores with their unit, e.g. 250m\n" +
+		"policy.yaml: updateStrategy.cooldown: no effect with updateStrategy.type Initial. Remove the fields from the policy\n"
+	assert.Equal(t, notes, f.explain("--current", "cpu=500m").errOut)
+	assert.Equal(t, notes, f.backtest("--policy", f.policy).errOut)
+}
+
 func TestExplainNotesSamplesWithoutPeaks(t *testing.T) {
 	f := newFiles(t, steadyCSV("app", 7, 24*time.Hour, "0.2,300000000"), anyPolicy)
 	assert.Contains(t, f.explain("--current", "cpu=500m").errOut, "app: one sample per 24h0m0s: peaks in between are missing\n")

@@ -241,17 +241,15 @@ func (c *Controller) report(p *v1alpha1.AttunePolicy, settings policy.Settings, 
 }
 
 // implausible names the first container of the policy with samples that were dropped in the last day because they are
-// implausible; empty: there is none.
+// implausible, with the cause and the fix; empty: there is none. Samples of 0 count only if they block the resource.
 func (c *Controller) implausible(settings policy.Settings, m matched) string {
 	now, source := c.Clock.Now(), settings.Source.Digest()
 	for _, w := range m.won {
 		for _, container := range targets.Sized(w.Template, settings) {
 			key := history.Key{Source: source, Namespace: w.Namespace, Kind: w.Kind, Workload: w.Name, Container: container.Name}
 			for r, dropped := range c.History.Implausible(key, now) {
-				if dropped.Dropped > dropped.Zeros { // zeros are reported if they block
-					of := recommender.Resource(r)
-					return fmt.Sprintf("container %s of %s: attune dropped %d of %d %s samples of the last day as implausible, up to %s",
-						container.Name, w.Identity, dropped.Dropped, dropped.Of, of, dropped.Told(of))
+				if dropped.Dropped > dropped.Zeros || dropped.Blocks() {
+					return fmt.Sprintf("container %s of %s: %s", container.Name, w.Identity, dropped.Sentence(recommender.Resource(r)))
 				}
 			}
 		}

@@ -2,6 +2,7 @@ package answers
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -43,6 +44,16 @@ const SeedBlocked = "SeedBlocked"
 
 // SourceWarning begins the warnings about the usage source at the end of the message of a policy's condition Ready.
 const SourceWarning = "; warning from the usage source: "
+
+// Remarks returns what the message of a policy's condition Ready remarks about the policy while it is ready, and about
+// its usage source; empty: nothing.
+func Remarks(ready *metav1.Condition) (own, source string) {
+	message, source, _ := strings.Cut(ready.Message, SourceWarning)
+	if ready.Status == metav1.ConditionTrue {
+		_, own, _ = strings.Cut(message, "; ")
+	}
+	return own, source
+}
 
 // UnseenGrace is how long a running operator may take to reconcile a new policy. After that, the policy needs
 // attention: the operator may not run at all.

@@ -49,15 +49,20 @@ func (s Settings) Remarks() []string {
 	waves := []string{"cpu.maxChangePercent", "memory.maxChangePercent", "updateStrategy.cooldown", "updateStrategy.maxConcurrentResizes",
 		"updateStrategy.canary.percentage", "updateStrategy.canary.autoPromote"}
 	node := []string{"node.eviction", "node.evictionRanking", "node.group"}
+	const timezone = "updateStrategy.schedule.timezone"
+	schedule := s.Resize.Schedule
 	strategy, mode := "strategy "+string(s.Strategy), "updateStrategy.type "+string(s.Resize.Mode)
 	for _, i := range []ineffective{
 		{strategy, s.Strategy == v1alpha1.StrategyNode, slices.Concat(estimator, waves)},
 		{strategy, s.Strategy == v1alpha1.StrategyAdaptive, slices.Concat(estimator, node)},
 		{strategy, s.Strategy == v1alpha1.StrategyWorkload, node},
 		{strategy, s.Strategy != v1alpha1.StrategyAdaptive, []string{"adaptive.risk"}},
+		{"usage.source embedded", s.Scraped, []string{"metricsSource.labels"}},
 		{mode, s.Resize.Mode == v1alpha1.UpdateAuto, []string{"updateStrategy.canary.autoPromote"}},
-		{mode, s.Resize.Mode == v1alpha1.UpdateOneShot, []string{"cpu.startupBoost", "updateStrategy.canary.percentage", "updateStrategy.canary.autoPromote"}},
-		{mode, s.Resize.Mode == v1alpha1.UpdateInitial, append(slices.Clone(waves), "memory.raiseBeforeKill", "updateStrategy.resizeMethod", "updateStrategy.schedule.windows")},
+		{mode, s.Resize.Mode == v1alpha1.UpdateOneShot, []string{"cpu.startupBoost", "memory.raiseBeforeKill", "updateStrategy.canary.percentage", "updateStrategy.canary.autoPromote"}},
+		{mode, s.Resize.Mode == v1alpha1.UpdateInitial, append(slices.Clone(waves), "memory.raiseBeforeKill", "updateStrategy.resizeMethod",
+			"updateStrategy.schedule.windows", "updateStrategy.schedule.daysOfWeek", timezone, "sloGuardrails")},
+		{"updateStrategy.schedule without windows and daysOfWeek", s.Resize.Mode != v1alpha1.UpdateInitial && len(schedule.Windows) == 0 && len(schedule.Days) == 0, []string{timezone}},
 	} {
 		set := slices.DeleteFunc(i.fields, func(field string) bool { return !s.Origin[field].OfPolicy() })
 		if i.of && len(set) > 0 {

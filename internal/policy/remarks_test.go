@@ -32,6 +32,18 @@ func TestRemarks(t *testing.T) {
 			want: []string{"cpu.startupBoost: no effect with updateStrategy.type OneShot. Remove the fields from the policy"}},
 		"Initial": {policy: `updateStrategy: {type: Initial, cooldown: 2h, resizeMethod: InPlaceOrRecreate}`,
 			want: []string{"updateStrategy.cooldown, updateStrategy.resizeMethod: no effect with updateStrategy.type Initial. Remove the fields from the policy"}},
+		"OneShot raises no memory before a kill": {policy: `{updateStrategy: {type: OneShot}, memory: {raiseBeforeKill: Auto}}`,
+			want: []string{"memory.raiseBeforeKill: no effect with updateStrategy.type OneShot. Remove the fields from the policy"}},
+		"Initial has no days": {policy: `updateStrategy: {type: Initial, schedule: {daysOfWeek: [Saturday], timezone: Europe/Berlin}}`,
+			want: []string{"updateStrategy.schedule.daysOfWeek, updateStrategy.schedule.timezone: no effect with updateStrategy.type Initial. Remove the fields from the policy"}},
+		"Initial watches no resize": {policy: `{updateStrategy: {type: Initial}, sloGuardrails: [{name: up, query: up, threshold: "1", comparison: "<"}]}`,
+			want: []string{"sloGuardrails: no effect with updateStrategy.type Initial. Remove the fields from the policy"}},
+		"a time zone alone": {policy: `updateStrategy: {schedule: {timezone: Europe/Berlin}}`,
+			want: []string{"updateStrategy.schedule.timezone: no effect with updateStrategy.schedule without windows and daysOfWeek. Remove the fields from the policy"}},
+		"a time zone of days":       {policy: `updateStrategy: {schedule: {timezone: Europe/Berlin, daysOfWeek: [Saturday]}}`},
+		"less than most nodes have": {policy: `cpu: {minAllowed: "99"}`},
+		"a minimum of the defaults": {cluster: `cpu: {minAllowed: "500"}`,
+			want: []string{"cpu.minAllowed 500 is more CPU than most nodes have. Write millicores with their unit, e.g. 250m"}},
 		"lower levels are for other policies too": {cluster: `{cpu: {percentile: 90}, node: {eviction: Enabled}}`, policy: `strategy: Node`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -39,5 +51,22 @@ func TestRemarks(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, c.want, s.Remarks())
 		})
+	}
+}
+
+// The labels select series of a server; kubelets have none.
+func TestLabelsOfKubelets(t *testing.T) {
+	for _, c := range []struct {
+		policy   string
+		operator policy.Operator
+		want     []string
+	}{
+		{`metricsSource: {labels: {cluster: eu-1}}`, policy.Operator{Embedded: true}, []string{"metricsSource.labels: no effect with usage.source embedded. Remove the fields from the policy"}},
+		{`metricsSource: {labels: {cluster: eu-1}}`, policy.Operator{}, nil},
+		{`metricsSource: {labels: {cluster: eu-1}, prometheus: {address: "http://prometheus:9090"}}`, policy.Operator{Embedded: true, SourceNamespaces: []string{"*"}}, nil},
+	} {
+		s, err := policy.ResolveAllowed(nil, nil, aPolicy(t, c.policy), c.operator)
+		require.NoError(t, err)
+		assert.Equal(t, c.want, s.Remarks(), c.policy)
 	}
 }

@@ -48,6 +48,7 @@ func resolve(o *overlay, operator Operator) (Settings, error) {
 	}
 	// capped needs the layers and the merged value, so it is not in the literal above.
 	s.EvictionRanking = o.capped(s.EvictionRanking)
+	s.Scraped = operator.Embedded && s.Source.Prometheus == nil
 	s.Recommender = o.estimates(s.Source)
 	s.Resize = o.rules(s.Source, s.Resize.Guardrails)
 	if s.Strategy == v1alpha1.StrategyAdaptive {

@@ -79,6 +79,8 @@ type Settings struct {
 
 	// Origin is the level that set each field, by the field's path in the spec, such as cpu.percentile.
 	Origin map[string]Level
+	// Scraped is true if the usage is known to come from kubelets.
+	Scraped bool
 }
 
 // Boost is more CPU for a starting pod.

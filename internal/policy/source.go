@@ -251,6 +251,8 @@ type Operator struct {
 	Namespace string
 	// SomeNamespaces is true if the operator watches only some namespaces, so that it does not see all pods of a node.
 	SomeNamespaces bool
+	// Embedded is true if the operator scrapes kubelets itself; false if it does not, or if it is not known.
+	Embedded bool
 }
 
 // DefaultSteps and DefaultRateWindow are the built-in limits of an installation. A week of samples of one minute

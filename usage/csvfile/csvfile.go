@@ -82,7 +82,10 @@ func reading(name string, told func(part float64), read func(io.Reader) (Report,
 	}
 	defer file.Close() //nolint:errcheck // it is only read
 	size := int64(0)
-	if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
+	switch info, err := file.Stat(); {
+	case err == nil && info.IsDir():
+		return Report{}, fmt.Errorf("%s is a directory: name a file in it", name)
+	case err == nil && info.Mode().IsRegular():
 		size = info.Size()
 	}
 	from := &counted{from: file, size: size, told: told}

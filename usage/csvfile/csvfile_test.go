@@ -144,6 +144,15 @@ func TestBadFiles(t *testing.T) {
 		{"a login page", "<!DOCTYPE html><html>", "usage.csv: line 1: the file is HTML, e.g. a login page: export the usage again"},
 		{"UTF-16", "\xff\xfes\x00e\x00", "usage.csv: line 1: the file is UTF-16: save it as UTF-8"},
 		{"gzip", "\x1f\x8b\x08\x00", "usage.csv: line 1: the file is compressed with gzip: rename it to usage.csv.gz"},
+		{"zip", "PK\x03\x04\x14\x00", "usage.csv: line 1: the file is compressed with zip: unpack it"},
+		{"zstd", "\x28\xb5\x2f\xfd\x24", "usage.csv: line 1: the file is compressed with zstd: unpack it"},
+		{"xz", "\xfd7zXZ\x00", "usage.csv: line 1: the file is compressed with xz: unpack it"},
+		{"bzip2", "BZh91AY&SY", "usage.csv: line 1: the file is compressed with bzip2: unpack it"},
+		{"UTF-16 of the other byte order", "\xfe\xff\x00s", "usage.csv: line 1: the file is UTF-16: save it as UTF-8"},
+		{"JSON with a byte order mark", "\ufeff{\"status\":\"success\"}", "usage.csv: line 1: the file is JSON, e.g. an answer of Prometheus"},
+		{"not available", header + "a,1,N/A,1\n", `usage.csv: line 2: cpu_cores "N/A" is not a number of cores: use e.g. 0.25, or an empty field if nothing was measured`},
+		{"two hyphens", header + "a,1,1,--\n", `usage.csv: line 2: memory_bytes "--" is not a number of bytes: use e.g. 268435456, or an empty field if nothing was measured`},
+		{"InfluxDB's CSV", "#group,false,false\n#datatype,string,long\n", `usage.csv: line 1: the header is "#group,false,false": it must be`},
 		{"semicolons", "series_id;timestamp;cpu_cores;memory_bytes\nweb;1767225600;0,1;100000\n", `usage.csv: line 1: the header is "series_id;timestamp;cpu_cores;memory_bytes": it must be "series_id,timestamp,cpu_cores,memory_bytes"; separate the columns with commas, and write decimals with a point`},
 		{"KRR's CSV", "Namespace,Name,Pods,Old Pods,Type,Container,Severity,CPU Requests Current\n", `usage.csv: line 1: the header is "Namespace,Name,Pods,Old Pods,Type,Container,Severity,CPU Requests Current": it must be "series_id,timestamp,cpu_cores,memory_bytes"; this is a result of KRR, which has no usage`},
 		{"kubectl top", "NAME   CPU(cores)   CPU%   MEMORY(bytes)   MEMORY%\n", `usage.csv: line 1: the header is "NAME   CPU(cores)   CPU%   MEMORY(bytes)   MEMORY%": it must be "series_id,timestamp,cpu_cores,memory_bytes"; this is the output of kubectl top`},
@@ -223,6 +232,10 @@ func TestFiles(t *testing.T) {
 func TestBadPacking(t *testing.T) {
 	_, _, err := csvfile.All(filepath.Join(t.TempDir(), "none.csv"))
 	require.ErrorIs(t, err, os.ErrNotExist)
+
+	directory := t.TempDir()
+	_, _, err = csvfile.All(directory)
+	require.EqualError(t, err, directory+" is a directory: name a file in it")
 
 	path := file(t, "usage.csv", header)
 	renamed := path + ".gz"

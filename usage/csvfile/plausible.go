@@ -123,10 +123,11 @@ func measuredOf(s backtest.Series, r recommender.Resource) []float64 {
 	return values
 }
 
-// rises reports whether the CPU samples rise nearly all the time, as a counter does and usage does not.
+// rises reports whether the CPU samples rise nearly all the time, as a counter does and usage does not. A counter that
+// falls begins again near 0.
 func rises(s backtest.Series) bool {
 	const least = 24 // two hours of samples of five minutes
-	pairs, risen, before := 0, 0, math.NaN()
+	pairs, risen, dips, before := 0, 0, 0, math.NaN()
 	for i := range s.Samples {
 		used := s.Samples[i].Used[recommender.CPU]
 		if math.IsNaN(used) {
@@ -134,13 +135,16 @@ func rises(s backtest.Series) bool {
 		}
 		if !math.IsNaN(before) {
 			pairs++
-			if used > before {
+			switch {
+			case used > before:
 				risen++
+			case used < before && used > before/10:
+				dips++
 			}
 		}
 		before = used
 	}
-	return pairs >= least && 10*risen > 9*pairs
+	return pairs >= least && 10*risen > 9*pairs && 100*dips <= pairs
 }
 
 // mostOf is the highest plausible median of CPU, in cores, for a container with a known size. It is generous: the size

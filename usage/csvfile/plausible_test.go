@@ -66,15 +66,19 @@ func TestSamplesOfFilesThatCannotBeTrueAreDropped(t *testing.T) {
 			}
 			return s
 		}(), cpu: 144},
-		"millicores":                     {series: dayOf(300, 300*mib), size: small, cpu: 288, blocked: 288},
-		"percent":                        {series: dayOf(30, 300*mib), size: small, cpu: 288, blocked: 288},
-		"30 cores of a known node":       {series: dayOf(30, 300*mib), size: small, bounds: usage.Most{Cores: 48}},
-		"30 cores of an unknown size":    {series: dayOf(30, 300*mib)},
-		"9 cores, the request is 10m":    {series: dayOf(9, 300*mib), size: recommender.Size{{Request: 10}}},
-		"MiB":                            {series: dayOf(0.3, 286.1), memory: 288},
-		"KiB":                            {series: dayOf(0.3, 292968), memory: 288},
-		"a counter":                      {series: rising(0, 90), cpu: 288, blocked: 288},
-		"a counter of an idle container": {series: rising(10, 0.3), cpu: 288, blocked: 288},
+		"millicores":                  {series: dayOf(300, 300*mib), size: small, cpu: 288, blocked: 288},
+		"percent":                     {series: dayOf(30, 300*mib), size: small, cpu: 288, blocked: 288},
+		"30 cores of a known node":    {series: dayOf(30, 300*mib), size: small, bounds: usage.Most{Cores: 48}},
+		"30 cores of an unknown size": {series: dayOf(30, 300*mib)},
+		"9 cores, the request is 10m": {series: dayOf(9, 300*mib), size: recommender.Size{{Request: 10}}},
+		"MiB":                         {series: dayOf(0.3, 286.1), memory: 288},
+		"KiB":                         {series: dayOf(0.3, 292968), memory: 288},
+		"a counter":                   {series: rising(0, 90), cpu: 288, blocked: 288},
+		"40 cores of HA counters, the limit is 1 core": {series: dayOf(40, 300*mib), size: small, cpu: 288, blocked: 288},
+		"memory of 2^64 - 1 once":                      {series: dayOf(0.1, 300*mib, backtest.Sample{Used: [2]float64{0.1, 1 << 64}}), memory: 1},
+		"the largest limit of a cgroup":                {series: dayOf(0.1, 9223372036854771712), memory: 288},
+		"GiB":                                          {series: dayOf(0.3, 0.3), memory: 288},
+		"a counter of an idle container":               {series: rising(10, 0.3), cpu: 288, blocked: 288},
 		"a counter that restarts each hour": {series: func() backtest.Series {
 			s := rising(0, 90)
 			for i := range s.Samples {
@@ -82,6 +86,13 @@ func TestSamplesOfFilesThatCannotBeTrueAreDropped(t *testing.T) {
 			}
 			return s
 		}(), cpu: 288, blocked: 288},
+		"usage that rises slowly and falls, again and again": {series: func() backtest.Series {
+			s := rising(0, 0)
+			for i := range s.Samples {
+				s.Samples[i].Used[0] = 0.1 + float64(i%60)/100
+			}
+			return s
+		}()},
 		"a wave": {series: func() backtest.Series {
 			s := rising(0, 0)
 			for i := range s.Samples {

@@ -37,8 +37,9 @@ func Pool(all []backtest.Series, pattern *regexp.Regexp) (pooled []backtest.Seri
 	return pooled, matches
 }
 
-// podOf matches the names of series that contain the name of a pod of a Deployment or StatefulSet.
-var podOf = regexp.MustCompile(`^(.*?[a-z0-9])-(?:[a-z0-9]{1,10}-[a-z0-9]{5}|[0-9]+)(/[^/]*)?$`)
+// podOf matches the names of series that contain the name of a pod of a Deployment, DaemonSet or StatefulSet, also in
+// the labels of a Prometheus series. Random suffixes have no vowels.
+var podOf = regexp.MustCompile(`^(.*?[a-z0-9])-(?:[a-z0-9]{1,10}-[a-z0-9]{5}|[bcdfghjklmnpqrstvwxz2456789]{5}|[0-9]+)(["/].*)?$`)
 
 // leastPods is the number of similar series that are probably replicas.
 const leastPods = 4
@@ -54,7 +55,11 @@ func Replicas(names []string) (of, pattern string, pods int) {
 	}
 	for _, name := range names {
 		if found := podOf.FindStringSubmatch(name); found != nil && counts[found[1]+found[2]] >= leastPods {
-			return found[1] + found[2], "^(" + regexp.QuoteMeta(found[1]) + ")-[^/]*(.*)$", counts[found[1]+found[2]]
+			end := "/"
+			if strings.HasPrefix(found[2], `"`) {
+				end = `"`
+			}
+			return found[1] + found[2], "^(" + regexp.QuoteMeta(found[1]) + ")-[^" + end + "]*(.*)$", counts[found[1]+found[2]]
 		}
 	}
 	return "", "", 0

@@ -90,6 +90,8 @@ func notCSV(name string, start []byte) string {
 		return "the file is compressed twice: unpack it once with gunzip"
 	case bytes.HasPrefix(start, []byte("\x1f\x8b")):
 		return fmt.Sprintf("the file is compressed with gzip: rename it to %s.gz", filepath.Base(name))
+	case otherPacking(start) != "":
+		return "the file is compressed with " + otherPacking(start) + ": unpack it"
 	case bytes.HasPrefix(start, []byte("\xff\xfe")) || bytes.HasPrefix(start, []byte("\xfe\xff")):
 		return "the file is UTF-16: save it as UTF-8"
 	case bytes.HasPrefix(text, []byte("<")):
@@ -102,6 +104,16 @@ func notCSV(name string, start []byte) string {
 		return "the file is a result of KRR, which has no usage: export usage as CSV with the header " + columns
 	}
 	return "the file is JSON, e.g. an answer of Prometheus: convert it to CSV with the header " + columns
+}
+
+// otherPacking names a compression other than gzip by the first bytes of a file; empty if there is none.
+func otherPacking(start []byte) string {
+	for name, mark := range map[string]string{"zip": "PK\x03\x04", "zstd": "\x28\xb5\x2f\xfd", "xz": "\xfd7zXZ\x00", "bzip2": "BZh"} {
+		if bytes.HasPrefix(start, []byte(mark)) {
+			return name
+		}
+	}
+	return ""
 }
 
 // headerHint describes the other formats that the header of a file belongs to; empty if unknown.

@@ -216,3 +216,21 @@ func TestRemarksAreWarnings(t *testing.T) {
 	assert.Equal(t, []string{"cpu.minAllowed 250 is more CPU than most nodes have. Write millicores with their unit, e.g. 250m",
 		"cpu.percentile: no effect with strategy Node. Remove the fields from the policy"}, answer.Warnings)
 }
+
+// A guardrail whose query Prometheus cannot parse is a warning: other servers know more functions.
+func TestQueriesThatAreNoPromQLAreWarnings(t *testing.T) {
+	for query, want := range map[string][]string{
+		`sum(rate(http_requests_total{code=~"5.."}[5m]))`: nil,
+		`sum(rate(x[5m])) by`:                             {`sloGuardrails[errors].query is not PromQL: 1:20: parse error: unexpected end of input in grouping opts, expected "("`},
+		`rate(up)`:                                        {`sloGuardrails[errors].query is not PromQL: 1:6: parse error: expected type range vector in call to function "rate", got instant vector`},
+		`sum(errs) > > 1`:                                 {`sloGuardrails[errors].query is not PromQL: 1:13: parse error: unexpected <op:>>`},
+	} {
+		p := aPolicy(t, `{}`)
+		p.Spec.SLOGuardrails = []v1alpha1.SLOGuardrail{{Name: "errors", Query: query, Threshold: "1", Comparison: "<"}}
+		h := handler(t, stored{})
+		h.Operator.SourceNamespaces = []string{"*"}
+		answer := h.Handle(t.Context(), request(t, admissionv1.Create, p, nil))
+		assert.True(t, answer.Allowed, query)
+		assert.Equal(t, want, answer.Warnings)
+	}
+}

@@ -17,9 +17,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/prometheus/prometheus/promql/parser"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/policy"
 )
 
@@ -78,7 +80,7 @@ func verdict(own policy.Level, cluster *v1alpha1.AttuneDefaults, namespace *v1al
 	// ResolveAllowed fails only with an InvalidConfig; otherwise the object is valid.
 	settings, err := policy.ResolveAllowed(cluster, namespace, p, operator)
 	if !errors.As(err, &invalid) {
-		return Verdict{Remarks: settings.Remarks()}
+		return Verdict{Remarks: append(settings.Remarks(), queries(settings.Resize.Guardrails)...)}
 	}
 	for _, problem := range invalid.Problems {
 		if slices.Contains(problem.Levels, own) {
@@ -88,6 +90,19 @@ func verdict(own policy.Level, cluster *v1alpha1.AttuneDefaults, namespace *v1al
 		}
 	}
 	return v
+}
+
+// queries names the guardrails whose query Prometheus cannot parse. They are no problems, because other servers know
+// more functions.
+func queries(guardrails []v1alpha1.SLOGuardrail) (remarks []string) {
+	promQL := parser.NewParser(parser.Options{})
+	for _, g := range guardrails {
+		if _, err := promQL.ParseExpr(g.Query); err != nil {
+			first, _, _ := strings.Cut(err.Error(), "\n")
+			remarks = append(remarks, fmt.Sprintf("sloGuardrails[%s].query is not PromQL: %s", g.Name, clip.Text(first, mostOfError)))
+		}
+	}
+	return remarks
 }
 
 // mostText is the longest text that the CRDs' schema allows in any field, in bytes; mostEntries is the greatest

@@ -232,6 +232,28 @@ func TestWarningsOfTheUsageSource(t *testing.T) {
 	assert.Equal(t, []Result{{"usage", Warning, "warning about a usage source: " + lacks + "; and 2 more", "kubectl describe attunepolicy api --namespace shop"}}, of(seen, "usage"))
 }
 
+// What a policy that is ready remarks about itself is a warning: bounds that cannot be meant, and dropped samples with
+// their cause. A policy with an invalid bound is not ready.
+func TestRemarksOfPolicies(t *testing.T) {
+	const bound = "cpu.minAllowed 250 is more CPU than most nodes have. Write millicores with their unit, e.g. 250m"
+	const dropped = "container app of Deployment/web: 277 of 277 memory samples of the last day were 0 bytes: the kubelet reports no working set. Check the container runtime of the node"
+	ready := func(message string) *Seen {
+		p := policyIn("api", v1alpha1.ReasonMonitoring, time.Hour)
+		p.Status.Conditions[0].Message = "watching 3 workloads" + message
+		return &Seen{Scope: Scope{Now: now}, Policies: Read[v1alpha1.AttunePolicy]{Value: []v1alpha1.AttunePolicy{p}}}
+	}
+	const status = "kubectl attune status --namespace shop"
+	assert.Equal(t, OK, level(t, ready(""), "policies"))
+	assert.Equal(t, OK, level(t, ready(answers.SourceWarning+"two servers write one series"), "policies"))
+	assert.Equal(t, []Result{{"policies", Warning, "policy shop/api: " + bound, status}}, of(ready("; "+bound+answers.SourceWarning+"x; y"), "policies"))
+	assert.Equal(t, []Result{{"policies", Warning, "policy shop/api: " + dropped + "; " + bound, status}}, of(ready("; "+dropped+"; "+bound), "policies"))
+
+	invalid := policyIn("api", v1alpha1.ReasonInvalidConfig, time.Hour)
+	invalid.Status.Conditions[0].Message = "memory.maxAllowed 512 is less than 1Mi. Add the unit, e.g. 512Mi"
+	seen := &Seen{Scope: Scope{Now: now}, Policies: Read[v1alpha1.AttunePolicy]{Value: []v1alpha1.AttunePolicy{invalid}}}
+	assert.Equal(t, []Result{{"policies", Problem, "policy shop/api is not ready, InvalidConfig: memory.maxAllowed 512 is less than 1Mi. Add the unit, e.g. 512Mi", status}}, of(seen, "policies"))
+}
+
 // The doctor reports every finding of status. It may belong to two checks.
 func TestFindingsOfStatusAreTheDoctorsToo(t *testing.T) {
 	for _, reason := range []string{v1alpha1.ReasonMonitoring, v1alpha1.ReasonPaused, v1alpha1.ReasonInvalidConfig, v1alpha1.ReasonStaleData, v1alpha1.ReasonInsufficientData, ""} {

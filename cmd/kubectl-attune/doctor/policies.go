@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -42,6 +41,11 @@ func policies(seen *Seen, f *findings) {
 				"the operator has not reconciled policy %s since it was created", named(p))
 		case ready.Ready == string(metav1.ConditionFalse) && ready.Reason != v1alpha1.ReasonPaused:
 			f.add(Problem, status, "policy %s is not ready, %s: %s", named(p), ready.Reason, ready.Message)
+		}
+		if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady); c != nil {
+			if remarks, _ := answers.Remarks(c); remarks != "" {
+				f.add(Warning, status, "policy %s: %s", named(p), remarks)
+			}
 		}
 	}
 	if len(all) == 0 {
@@ -104,7 +108,7 @@ func unusable(p *v1alpha1.AttunePolicy, ready *metav1.Condition, f *findings) bo
 		f.add(level, describe, "policy %s has no usable usage data, %s: %s", named(p), ready.Reason, ready.Message)
 		return true
 	}
-	if _, warning, has := strings.Cut(ready.Message, answers.SourceWarning); has {
+	if _, warning := answers.Remarks(ready); warning != "" {
 		sentence := "warning about a usage source: " + warning
 		if !slices.ContainsFunc(f.of, func(r Result) bool { return r.Sentence == sentence }) {
 			f.add(Warning, describe, "%s", sentence)

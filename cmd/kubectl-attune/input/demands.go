@@ -295,6 +295,9 @@ func (r *reader) both(path string, given amounts) node.Amounts {
 	}
 }
 
+// mostCPU is above any container and node; a larger amount is probably in millicores without the unit.
+const mostCPU = 1024 * 1000
+
 // amount converts a quantity to millicores or bytes; 0 if not given.
 func (r *reader) amount(of recommender.Resource, path string, given *resource.Quantity) recommender.Amount {
 	if given == nil {
@@ -306,6 +309,9 @@ func (r *reader) amount(of recommender.Resource, path string, given *resource.Qu
 	amount := podview.AmountOf(of, *given)
 	if of == recommender.Memory && amount > 0 && amount < leastMemory {
 		r.mistake("%s %s is below 1Mi: is a unit missing, e.g. %s", path, given, examples[of])
+	}
+	if of == recommender.CPU && amount > mostCPU {
+		r.mistake("%s %s is above 1024 cores: is a unit missing, e.g. %s", path, given, examples[of])
 	}
 	return amount
 }

@@ -97,6 +97,8 @@ func TestMistakes(t *testing.T) {
 		{pod("containers: [{name: c, cpu: {base: 2, peak: 1}}]"), "pods[0].containers[0].cpu.base 2 is above the peak 1: write the amount that is always needed as base, and the highest usage as peak"},
 		{pod("containers: [{name: c, cpu: {base: 100m, peak: 166}}]"), "pods[0].containers[0].cpu.peak 166 is above 10 times allocatable.cpu: write the highest usage, or correct allocatable.cpu"},
 		{pod("containers: [{name: c, memory: {base: 1Gi, peak: 10Ti}}]"), "pods[0].containers[0].memory.peak 10Ti is above 10 times allocatable.memory: write the highest usage, or correct allocatable.memory"},
+		{"allocatable: {cpu: 4001}", "allocatable.cpu 4001 is above 1024 cores: is a unit missing, e.g. 500m"},
+		{pod("containers: [{name: c, current: {cpu: 2001}}]"), "pods[0].containers[0].current.cpu 2001 is above 1024 cores: is a unit missing, e.g. 500m"},
 		{"allocatable: {memory: 32}", "allocatable.memory 32 is below 1Mi: is a unit missing, e.g. 256Mi"},
 		{pod("containers: [{name: c, memory: {base: 100, peak: 200}}]"), "pods[0].containers[0].memory.base 100 is below 1Mi: is a unit missing, e.g. 256Mi; pods[0].containers[0].memory.peak 200 is below 1Mi: is a unit missing, e.g. 256Mi"},
 		{pod("containers: [{name: c, current: {memory: 512}}]"), "pods[0].containers[0].current.memory 512 is below 1Mi: is a unit missing, e.g. 256Mi"},

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -84,19 +85,16 @@ func (d *Documents) add(text []byte) error {
 	if err := json.Unmarshal(text, &meta); err != nil {
 		return errors.New("not a Kubernetes object: start it with apiVersion attune.io/v1alpha1 and kind AttunePolicy")
 	}
-	switch {
-	case meta.APIVersion == "v1" && meta.Kind == "List": // as kubectl get -o yaml prints several objects
+	if strings.HasSuffix(meta.Kind, "List") { // as kubectl get -o yaml and --raw print several objects
 		for i, item := range meta.Items {
 			if err := d.add(item); err != nil {
 				return fmt.Errorf("items[%d]: %w", i, err)
 			}
 		}
 		return nil
-	case meta.Kind == "VerticalPodAutoscaler":
-		return errors.New("a VerticalPodAutoscaler is not a policy: convert it with kubectl attune import vpa")
 	}
-	if meta.APIVersion != v1alpha1.GroupVersion.String() {
-		return fmt.Errorf("apiVersion %q is not valid for attune: write %s", meta.APIVersion, v1alpha1.GroupVersion)
+	if err := foreign(meta.TypeMeta); err != nil {
+		return err
 	}
 	switch kind := meta.Kind; kind {
 	case "AttunePolicy":
@@ -116,6 +114,20 @@ func (d *Documents) add(text []byte) error {
 	}
 	// Reject it: it may be a typing mistake, and ignoring it would change the result.
 	return fmt.Errorf("kind %q is not supported here: use AttunePolicy or AttuneClusterPolicy, and optionally AttuneNamespaceDefaults and AttuneDefaults", meta.Kind)
+}
+
+// foreign is the error of an object of another product; nil for one of attune.
+func foreign(of metav1.TypeMeta) error {
+	group, _, named := strings.Cut(of.APIVersion, "/")
+	switch {
+	case of.Kind == "VerticalPodAutoscaler":
+		return errors.New("a VerticalPodAutoscaler is not a policy: convert it with kubectl attune import vpa")
+	case named && group != v1alpha1.GroupVersion.Group && !strings.HasPrefix(of.Kind, "Attune"):
+		return fmt.Errorf("a %s is not a policy: use a file with an AttunePolicy", of.Kind)
+	case of.APIVersion != v1alpha1.GroupVersion.String():
+		return fmt.Errorf("apiVersion %q is not valid for attune: write %s", of.APIVersion, v1alpha1.GroupVersion)
+	}
+	return nil
 }
 
 // clusterPolicy converts a cluster policy to the policy of a namespace that it selects.

@@ -145,6 +145,13 @@ func TestParseSaysWhereYAMLBreaks(t *testing.T) {
 }
 
 // kubectl get prints several objects as a list, with fields that the API server sets.
+// As kubectl get --raw prints them.
+func TestPoliciesInAnAttunePolicyList(t *testing.T) {
+	got, err := ParsePolicy([]byte(`{apiVersion: attune.io/v1alpha1, kind: AttunePolicyList, items: [{apiVersion: attune.io/v1alpha1, kind: AttunePolicy, metadata: {name: web}, spec: {targetRef: {kind: Deployment}}}]}`))
+	require.NoError(t, err)
+	assert.Equal(t, "web", got.Policy.Name)
+}
+
 func TestPoliciesInAList(t *testing.T) {
 	got, err := ParsePolicy([]byte(`apiVersion: v1
 kind: List

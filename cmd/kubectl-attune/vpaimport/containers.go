@@ -8,8 +8,6 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/input"
-	"attune.io/attune/internal/policy"
-	"attune.io/attune/recommender"
 )
 
 // containerPolicy is a VPA's policy for one container. The name * stands for all containers without their own policy.
@@ -94,11 +92,6 @@ func (x *importer) bounds() {
 		low, lowDiffers := widest(sized, name, func(p containerPolicy) map[string]resource.Quantity { return p.MinAllowed }, -1)
 		high, highDiffers := widest(sized, name, func(p containerPolicy) map[string]resource.Quantity { return p.MaxAllowed }, 1)
 		x.set(name, low, high)
-		if name == "cpu" && low != nil { // policies refuse memory bounds without a unit
-			if why := policy.UnlikelyBound(recommender.CPU, *low, true); why != "" {
-				x.note("cpu.minAllowed %s %s", low, why)
-			}
-		}
 		switch {
 		case lowDiffers && low == nil:
 			x.recommend("containers differ in minAllowed.%s, but a policy has one for all: it is not set", name)

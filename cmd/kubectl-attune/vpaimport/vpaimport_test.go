@@ -239,7 +239,7 @@ func TestALowerBoundThatIsLost(t *testing.T) {
 func TestImportDoubtsBounds(t *testing.T) {
 	_, notes := imported(t, `{updatePolicy: {updateMode: Initial}, resourcePolicy: {containerPolicies: [{containerName: "*", minAllowed: {cpu: 250, memory: 100}, maxAllowed: {cpu: 400, memory: 512}}]}}`, "app")
 	assert.Equal(t, []string{
-		"cpu.minAllowed 250 is more CPU than most nodes have. Write millicores with their unit, e.g. 250m",
 		"its policy is invalid, correct it before you apply it: memory.minAllowed 100 is less than 1Mi. Add the unit, e.g. 512Mi; memory.maxAllowed 512 is less than 1Mi. Add the unit, e.g. 512Mi",
+		"cpu.minAllowed 250 is more CPU than most nodes have. Write millicores with their unit, e.g. 250m",
 	}, notes)
 }
