@@ -72,10 +72,11 @@ func (v View) limitUsage(container string, limits []v1alpha1.MemoryLimit) (out [
 	return out
 }
 
-// plateauSteps is the number of steps for which usage must be constant under a limit. Of constant usage, each quarter has
+// plateauSteps is the number of steps for which usage must be constant under a limit: less than a cooldown, so that the
+// third limit is known before it is raised. Of constant usage, each quarter has
 // at least this part of the highest. Usage that grows enough to look like the same share of two limits has less.
 const (
-	plateauSteps = 24
+	plateauSteps = 8
 	constant     = 0.97
 )
 

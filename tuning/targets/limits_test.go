@@ -20,13 +20,14 @@ import (
 	"attune.io/attune/recommender/node"
 )
 
-// running is a workload whose pods are created again every 12 hours, with the limit that the seed gives them. used is its
+// running is a workload whose pods are created again every 12 hours (or each every), with the limit that the seed gives them. used is its
 // memory in bytes at a time, with the limit then.
 type running struct {
 	View
 	used  func(at time.Time, limit float64) float64
 	steps []recommender.StepUsage
 	since time.Time // of the limit in force
+	every int       // hours
 	// limits are those in force, and said is the last hold of the memory.
 	limits []recommender.Amount
 	said   string
@@ -39,7 +40,7 @@ func startRunning(t *testing.T, request, limit string, used func(at time.Time, l
 		Requests: corev1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse(request)},
 		Limits:   corev1.ResourceList{"cpu": resource.MustParse("2"), "memory": resource.MustParse(limit)},
 	}
-	r := &running{View: v, used: used, since: now.Add(-7 * 24 * time.Hour), limits: []recommender.Amount{podview.AmountOf(recommender.Memory, resource.MustParse(limit))}}
+	r := &running{View: v, used: used, since: now.Add(-7 * 24 * time.Hour), every: 12, limits: []recommender.Amount{podview.AmountOf(recommender.Memory, resource.MustParse(limit))}}
 	r.History.Highest = func(_ string, of recommender.Resource) node.Span {
 		return func(from, to time.Time) (highest recommender.Usage, known bool) {
 			for _, s := range r.steps {
@@ -60,14 +61,17 @@ func startRunning(t *testing.T, request, limit string, used func(at time.Time, l
 func (r *running) last() recommender.Amount { return r.limits[len(r.limits)-1] }
 
 // days lets it run for some days, and returns how often the stored limits changed.
-func (r *running) days(n int) (written int) {
-	for hours := range n * 24 {
+func (r *running) days(n int) (written int) { return r.hours(24 * n) }
+
+func (r *running) hours(n int) (written int) {
+	for range n {
+		hours := int(r.Now.Sub(now).Hours())
 		for range 12 {
 			r.Now = r.Now.Add(5 * time.Minute)
 			r.steps = append(r.steps, recommender.StepUsage{At: r.Now, CPUCores: 0.2, MemoryBytes: r.used(r.Now, float64(r.last()))})
 		}
 		r.steps = r.steps[max(0, len(r.steps)-2016):]
-		if hours%4 != 0 {
+		if hours%min(r.every, 4) != 0 {
 			continue
 		}
 		r.History.Profiles = map[string]recommender.Profile{"app": recommender.NewProfile(r.steps, 5*time.Minute)}
@@ -83,7 +87,7 @@ func (r *running) days(n int) (written int) {
 				r.said = h.Message
 			}
 		}
-		if seed := r.Stored.Seed; hours%12 == 0 && seed != nil {
+		if seed := r.Stored.Seed; hours%r.every == 0 && seed != nil {
 			s := seed.Containers[0]
 			next := max(r.last(), podview.FromPointer(recommender.Memory, s.MemoryRequest), podview.FromPointer(recommender.Memory, s.MemoryLimitFloor), r.byRatio(s))
 			if next != r.last() {
@@ -138,12 +142,11 @@ func TestUsageThatFollowsItsLimitKeepsTheLastLimit(t *testing.T) {
 	}
 }
 
-// followsSaid reports whether the recommendation says that usage follows its limit, at any time of three weeks.
+// followsSaid reports whether three stored limits show that usage follows them, at any time of eight days.
 func (r *running) followsSaid() (said bool) {
-	for range 21 {
-		r.days(1)
-		taught := recommender.FollowedLimit(r.limitUsage("app", r.Stored.Containers[0].MemoryLimits), 0)
-		said = said || taught > 0
+	for range 8 * 24 {
+		r.hours(1)
+		said = said || r.ceilingSaid() > 0
 	}
 	return said
 }
@@ -169,8 +172,11 @@ func TestUsageThatDoesNotFollowItsLimit(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := startRunning(t, "512Mi", "512Mi", used)
-			assert.False(t, r.followsSaid(), "%v", r.limits)
+			for _, every := range []int{1, 2, 12, 48} {
+				r := startRunning(t, "512Mi", "512Mi", used)
+				r.every = every
+				assert.False(t, r.followsSaid(), "%d h: %v", every, r.limits)
+			}
 		})
 	}
 }
@@ -188,6 +194,7 @@ func TestRandomWalksDoNotFollowTheirLimit(t *testing.T) {
 			at = math.Max(100, at*math.Exp(drift+speed*random.NormFloat64()))
 			return at * float64(mi)
 		})
+		r.every = []int{1, 2, 12, 48}[i%4]
 		if r.followsSaid() {
 			said++
 			t.Logf("walk %d: speed %.4f, limits %v", i, speed, r.limits)
