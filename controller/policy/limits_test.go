@@ -45,6 +45,12 @@ func TestLoopStoresTheLimitsInForce(t *testing.T) {
 	}
 	run("aaaaa", "4Gi")
 	f.pass(t)
+	require.Empty(t, stored(), "no limit is raised")
+	rec := f.memory.recommendations("shop")[0].DeepCopy()
+	rec.Spec.Containers[0].Target.MemoryLimit = ptr.To(resource.MustParse("6Gi"))
+	f.memory.put(client.Object(rec))
+	f.clock.SetTime(f.clock.Now().Add(6 * time.Minute))
+	f.pass(t)
 	require.Equal(t, []string{"4Gi <nil>"}, stored())
 
 	f.clock.SetTime(f.clock.Now().Add(12 * time.Minute))

@@ -44,7 +44,7 @@ func (r reader) view(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomme
 	}
 	v.Largest, v.Gone = r.bound(ctx, pass, rec, w)
 	v.History.Silent = r.silent(ctx, pass, w, targets.Newest(v.History.Profiles))
-	if pass.settings.Strategy != v1alpha1.StrategyNode && policy.SizesNewPods(pass.settings.Resize.Mode) {
+	if pass.settings.Strategy != v1alpha1.StrategyNode && policy.SizesNewPods(pass.settings.Resize.Mode) && v.RaisesLimits() {
 		if pods, err := lookup.Pods(ctx, r.client, w.Identity); err == nil {
 			v.Limits = targets.LimitsInForce(pods)
 		}

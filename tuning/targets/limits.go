@@ -38,6 +38,15 @@ func LimitsInForce(pods []*corev1.Pod) map[string]LimitInForce {
 	return out
 }
 
+// RaisesLimits reports whether a stored target raises a memory limit, or limits are stored: only then they matter.
+func (v View) RaisesLimits() bool {
+	return slices.ContainsFunc(v.Stored.Containers, func(t v1alpha1.ContainerTarget) bool {
+		return len(t.MemoryLimits) > 0 || v.Workload.Template != nil && slices.ContainsFunc(v.Workload.Template.Spec.Containers, func(c corev1.Container) bool {
+			return c.Name == t.Name && podview.FromPointer(recommender.Memory, t.Target.MemoryLimit) > podview.ReadSpec(c.Resources)[recommender.Memory].Limit
+		})
+	})
+}
+
 // memoryLimits returns the last memory limits of a container's running pods, oldest first. Limits below the template's
 // show no raise. If usage was not constant under a limit, the limits before it show nothing either: usage may have grown.
 func (v View) memoryLimits(c *corev1.Container) []v1alpha1.MemoryLimit {
