@@ -85,7 +85,7 @@ func newStep(m *Move, resource Resource) *step {
 	if resource == Memory && s.limitFollows() {
 		s.limitFloor = Brake(resource.Whole(m.MemoryLimitFloor), s.largest)
 		// Target and floor are within the ceiling of the recommendation, which knows more OOM kills.
-		s.ceiling = max(MemoryCeiling(s.original, Floor{}, s.settings.MinAllowed), s.limitFloor, m.Target[resource].Limit, s.live.Limit)
+		s.ceiling = max(cmp.Or(m.Target[resource].Limit, MemoryCeiling(s.original, Floor{}, s.settings.MinAllowed)), s.limitFloor, s.live.Limit)
 	}
 	return s
 }

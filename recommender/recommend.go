@@ -18,6 +18,8 @@ type Input struct {
 	// The request follows it only if request and limit are equal. For a container without a limit, OOM kills count for
 	// the request, in Floors.
 	Killed Floor
+	// Limits are the last memory limits in force, oldest first, with the usage under each (FollowedLimit).
+	Limits []LimitUsage
 	// Estimates are the estimates of the strategy Adaptive, indexed by Resource; nil for other strategies.
 	Estimates *[2]Estimate
 	// Held is a reason not to change a resource that only the caller knows (HPA, VPA), or nil.

@@ -95,7 +95,9 @@ type chain struct {
 	killed     Amount
 	limitFloor Amount
 	// ceiling bounds raises of a memory limit; 0: no ceiling.
-	ceiling    Amount
+	ceiling Amount
+	// followed are the limits that usage filled to the same share; nil: it does not follow its limit.
+	followed   []LimitUsage
 	confidence float64
 	// estimate is zero except with the strategy Adaptive.
 	estimate Estimate
@@ -134,6 +136,10 @@ func chainOf(in *Input, resource Resource) chain {
 		c.killed = in.Killed.Amount
 		if c.settings.LimitsFollow {
 			c.ceiling = max(MemoryCeiling(c.original, c.learned, c.settings.MinAllowed), MemoryCeiling(c.original, in.Killed, c.settings.MinAllowed))
+			if kept := FollowedLimit(in.Limits, in.Killed.Taught); kept > 0 {
+				c.followed = in.Limits
+				c.ceiling = min(c.ceiling, max(kept, c.original.Limit, Memory.Whole(in.Killed.Taught), c.settings.MinAllowed))
+			}
 		}
 		c.limitFloor = Brake(memoryLimitFloor(c.history.Peak, max(c.learned.Amount, c.killed)), c.ceiling)
 	} else {

@@ -11,6 +11,7 @@ const (
 	MaxRecords   = 50
 	MaxOriginals = 5
 	MaxHistory   = 20
+	MaxLimits    = 3
 	MaxBadSeeds  = 20
 	MaxTries     = 32
 	// MaxFailedStarts bounds status.failedStarts.
@@ -141,6 +142,13 @@ type ContainerTarget struct {
 	// +optional
 	MemoryLimitFloor *resource.Quantity `json:"memoryLimitFloor,omitempty"`
 
+	// MemoryLimits are the last memory limits of the running pods, oldest first. They show whether usage follows its
+	// limit.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=3
+	MemoryLimits []MemoryLimit `json:"memoryLimits,omitempty"`
+
 	// Demand is the input of the strategy Node, which divides a node's resources between its pods.
 	// +optional
 	Demand *ContainerDemand `json:"demand,omitempty"`
@@ -159,6 +167,17 @@ type ContainerTarget struct {
 	// +optional
 	// +listType=atomic
 	Steps []Step `json:"steps,omitempty"`
+}
+
+// MemoryLimit is a memory limit that was in force, and the usage under it.
+type MemoryLimit struct {
+	// Limit is the highest limit of the running pods, in bytes.
+	Limit resource.Quantity `json:"limit"`
+	// Since is when the first pod had it.
+	Since metav1.Time `json:"since"`
+	// Usage is the highest usage under the limit, in bytes. Not set: the limit is in force.
+	// +optional
+	Usage *resource.Quantity `json:"usage,omitempty"`
 }
 
 // ContainerDemand is the demand of a container that the strategy Node uses. attune does not change a resource without

@@ -15,6 +15,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/lookup"
+	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -43,14 +44,17 @@ func (r reader) view(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomme
 	}
 	v.Largest, v.Gone = r.bound(ctx, pass, rec, w)
 	v.History.Silent = r.silent(ctx, pass, w, targets.Newest(v.History.Profiles))
-	switch pass.settings.Strategy {
-	case v1alpha1.StrategyNode:
-		v.History.Highest = func(container string, of recommender.Resource) node.Span {
-			return func(from, to time.Time) (recommender.Usage, bool) {
-				return r.history.Highest(pass.key(w, container), of, from, to)
-			}
+	if pass.settings.Strategy != v1alpha1.StrategyNode && policy.SizesNewPods(pass.settings.Resize.Mode) && v.RaisesLimits() {
+		if pods, err := lookup.Pods(ctx, r.client, w.Identity); err == nil {
+			v.Limits = targets.LimitsInForce(pods)
 		}
-	case v1alpha1.StrategyAdaptive:
+	}
+	v.History.Highest = func(container string, of recommender.Resource) node.Span {
+		return func(from, to time.Time) (recommender.Usage, bool) {
+			return r.history.Highest(pass.key(w, container), of, from, to)
+		}
+	}
+	if pass.settings.Strategy == v1alpha1.StrategyAdaptive {
 		v.History.Estimates = map[string]*[2]recommender.Estimate{}
 		for container := range v.History.Profiles {
 			v.History.Estimates[container] = adaptive.Of(r.history.Steps(pass.key(w, container)), pass.settings.Recommender)

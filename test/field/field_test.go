@@ -36,6 +36,7 @@ import (
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/node"
 	"attune.io/attune/tuning/targets"
 	"attune.io/attune/usage"
 	"attune.io/attune/webhook/pod"
@@ -78,11 +79,39 @@ type example struct {
 	Usage  map[string]samples                  `json:"usage"`
 	Status v1alpha1.AttuneRecommendationStatus `json:"status,omitempty"`
 	Nodes  nodes                               `json:"nodes,omitempty"`
+	// Follows are the memory limits of the first container, one after the other, each in force for two days.
+	Follows *follows `json:"follows,omitempty"`
 	// HPA is a HorizontalPodAutoscaler that scales the workload.
 	HPA *autoscalingv2.HorizontalPodAutoscalerSpec `json:"hpa,omitempty"`
 	// LimitRange is the namespace's; the created pod must fit it.
 	LimitRange []corev1.LimitRangeItem `json:"limitRange,omitempty"`
 	Expect     expectation             `json:"expect"`
+}
+
+// follows is usage that is a share of the limit in force.
+type follows struct {
+	Share  float64
+	Limits []resource.Quantity
+}
+
+// read sets the stored limits of a view, and the one in force.
+func (f *follows) read(v *targets.View, container string) {
+	const each = 48 * time.Hour
+	last := len(f.Limits) - 1
+	since := func(i int) time.Time { return now.Add(-each * time.Duration(last+1-i)) }
+	v.History.Highest = func(_ string, r recommender.Resource) node.Span {
+		return func(_, to time.Time) (recommender.Usage, bool) {
+			i := last
+			for i > 0 && to.Before(since(i)) {
+				i--
+			}
+			return recommender.Usage(f.Share * f.Limits[i].AsApproximateFloat64()), r == recommender.Memory
+		}
+	}
+	for i, limit := range f.Limits {
+		v.Limits = map[string]targets.LimitInForce{container: {Limit: podview.AmountOf(recommender.Memory, limit), Since: since(i)}}
+		v.Stored = targets.Desired(*v)
+	}
 }
 
 // nodes are what is allocatable; empty: not known.
@@ -214,9 +243,13 @@ func (c *example) run(t *testing.T) {
 		c.HPA.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: string(c.Kind), Name: w.Name}
 		scalers.HPAs = []autoscalingv2.HorizontalPodAutoscaler{{Spec: *c.HPA}}
 	}
-	spec := targets.Desired(targets.View{
+	view := targets.View{
 		Workload: w, Policy: p, Settings: settings, Now: now, Status: c.Status, History: history, Blocked: scalers.Of(w).On, Largest: bound,
-	})
+	}
+	if c.Follows != nil {
+		c.Follows.read(&view, c.Pod.Containers[0].Name)
+	}
+	spec := targets.Desired(view)
 	rec := &v1alpha1.AttuneRecommendation{Spec: spec, Status: c.Status}
 	rec.Name, rec.Namespace = "deployment-web", "shop"
 

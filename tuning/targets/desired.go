@@ -55,7 +55,9 @@ func Desired(v View) v1alpha1.AttuneRecommendationSpec {
 // target computes the target of one container by the policy's strategy. The recommender comes first. Under strategy
 // Workload, a small decrease is then ignored (damp), and the floor of the memory limit is set.
 func (v View) target(c *corev1.Container) v1alpha1.ContainerTarget {
+	limits := v.memoryLimits(c)
 	input, recommend := v.inputFor(c), recommender.Target
+	input.Limits = v.limitUsage(c.Name, limits)
 	if v.Explained {
 		recommend = recommender.Recommend
 	}
@@ -64,7 +66,7 @@ func (v View) target(c *corev1.Container) v1alpha1.ContainerTarget {
 		return sharer{v}.share(c, input.Floors, target)
 	}
 	target = damp(v.Stored.Containers, target)
-	target.MemoryLimitFloor = v.limitFloor(target)
+	target.MemoryLimitFloor, target.MemoryLimits = v.limitFloor(target), limits
 	return target
 }
 

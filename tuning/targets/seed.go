@@ -162,7 +162,7 @@ func (v seeder) fresh(t v1alpha1.ContainerTarget, verified *v1alpha1.Resources) 
 	if barred(t.Holds, recommender.Memory) {
 		s.MemoryLimitFloor = nil
 	} else {
-		s.MemoryRequest = podview.ToPointer(recommender.Memory, size[recommender.Memory].Request)
+		s.MemoryRequest, s.MemoryLimit = podview.ToPointer(recommender.Memory, size[recommender.Memory].Request), v.followedLimit(t)
 	}
 	return s
 }

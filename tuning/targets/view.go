@@ -52,6 +52,8 @@ type View struct {
 	Largest [2]recommender.Amount
 	// Gone reports that Largest comes from a deleted node.
 	Gone bool
+	// Limits are the memory limits of the running pods by container name; nil: not known.
+	Limits map[string]LimitInForce
 	// Now is the time of the whole reconcile.
 	Now time.Time
 	// Explained adds the explanation steps to every target. They cost more to compute than the target, and only a
@@ -68,7 +70,7 @@ type History struct {
 	// Estimates are by container name (only strategy Adaptive, otherwise nil). adaptive.Of computes them.
 	Estimates map[string]*[2]recommender.Estimate
 	// Highest returns the highest usage of a container's resource over all replicas in a span of time, in millicores
-	// or bytes (only strategy Node, otherwise nil).
+	// or bytes.
 	Highest func(container string, r recommender.Resource) node.Span
 	// Silent reports that pods ran for so long since the last sample that the source should have a newer one. It
 	// separates a broken source from a workload without running pods.
