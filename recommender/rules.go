@@ -267,14 +267,17 @@ func bounds(c *chain, before Amount) Amount {
 	return c.resource.WholeWithin(after, c.settings.MinAllowed, c.highest())
 }
 
-// clamped is the amount within the bounds, exactly. It is at least the smallest size (RaiseToLeast), if maxAllowed
-// permits that, and never zero, which would mean not set.
+// clamped is the amount within the bounds, exactly. It is at least the smallest size (RaiseToLeast) where the template
+// has a request, if maxAllowed permits that, and never zero, which would mean not set.
 func (c *chain) clamped(a Amount) Amount {
 	to := Allocation{Request: max(a, c.settings.MinAllowed, 1)}
 	if c.settings.LimitsFollow && c.original.pinned() {
 		to.Limit = to.Request
 	}
-	return Brake(c.resource.RaiseToLeast(c.original, to).Request, c.highest())
+	if c.original.Request > 0 {
+		to = c.resource.RaiseToLeast(c.original, to)
+	}
+	return Brake(to.Request, c.highest())
 }
 
 // highest is the lower of the policy's maximum and the highest limit, or 0.

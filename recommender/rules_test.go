@@ -200,7 +200,8 @@ func TestBounds(t *testing.T) {
 		why                               string
 	}{
 		"no bounds":                {before: 240, want: 240, why: "no bounds are set"},
-		"never zero":               {before: 0, want: 2, why: "raised to 2m, the smallest amount that attune sets"},
+		"never zero":               {before: 0, want: 1, why: "raised to 1m, the smallest amount that attune sets"},
+		"the smallest request":     {before: 0, request: 5, want: 2, why: "raised to 2m, the smallest amount that attune sets"},
 		"the least of both":        {before: 5, follow: true, limit: 100, request: 100, want: 10, why: "raised to 10m, the smallest amount that attune sets"},
 		"the template's own":       {before: 1, request: 1, want: 1, why: "no bounds are set"},
 		"raised":                   {before: 10, low: 50, want: 50, why: "raised to minAllowed 50m"},
