@@ -144,14 +144,12 @@ func (d *learned) readEnds() {
 			continue
 		}
 		ends := harm.Ends{Facts: d.view.Usage.Ends, Node: d.view.Nodes[pod.Spec.NodeName].Node, Records: d.records.open, Originals: d.before(pod)}
-		read, floors, messages, unsure := harm.ReadEnds(pod, d.floors, ends, d.view.Now)
+		read, floors, messages, again := harm.ReadEnds(pod, d.floors, ends, d.view.Now)
 		d.view.Pods[i], d.floors = read, floors
 		for _, message := range messages {
 			d.reports.addPodEvent(pod, event.Warning(v1alpha1.EventNodeOOM, "%s", message))
 		}
-		if unsure {
-			d.reports.requeueAfter(harm.NodeKillWithin)
-		}
+		d.reports.requeueAfter(again)
 	}
 }
 

@@ -64,8 +64,13 @@ func TestExitCode137WithAnEventIsLearned(t *testing.T) {
 	end.ExitCode = 137
 	w := eager(heading(seen(t, has, pod), has))
 	assert.Empty(t, tuning.Decide(w).Status.Floors)
-	w.Usage.Ends = map[string]harm.KillFacts{podview.Evidence(end): {Events: 1}}
+	w.Usage.Ends = map[string]harm.KillFacts{podview.Evidence(end): {}}
 	d := tuning.Decide(w)
+	assert.Empty(t, d.Status.Floors)
+	assert.Positive(t, d.After)
+	assert.LessOrEqual(t, d.After, 30*time.Second, "the event comes with the next scrape")
+	w.Usage.Ends = map[string]harm.KillFacts{podview.Evidence(end): {Events: 1}}
+	d = tuning.Decide(w)
 	assert.Equal(t, recommender.Amount(1332*mi), resize.OOMFloorOf(d.Status.Floors, "app", now))
 	w.Rec.Status.Floors, w.Rec.Spec.Containers[0].MemoryLimitFloor = d.Status.Floors, ptr.To(killedAt(1024)[0].Amount)
 	d = tuning.Decide(w)

@@ -23,6 +23,7 @@ import (
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/resize/harm"
 	"attune.io/attune/ui"
 	"attune.io/attune/usage/history"
 )
@@ -288,7 +289,7 @@ func (s *sampler) round(ctx context.Context, now time.Time) error {
 }
 
 // recordResources records the containers of one workload: the highest request and limit of its pods, and every OOM kill
-// in their status.
+// in their status, without those that status.floors has as kills of the node.
 func (s *sampler) recordResources(ctx context.Context, rec *v1alpha1.AttuneRecommendation, now time.Time) error {
 	pods, err := lookup.Pods(ctx, s.pages.client, workload.IdentityOf(rec))
 	if err != nil {
@@ -299,7 +300,8 @@ func (s *sampler) recordResources(ctx context.Context, rec *v1alpha1.AttuneRecom
 		for _, c := range podview.Read(pod) {
 			has[c.Name] = podview.Combine(has[c.Name], c.Size, func(a, b recommender.Amount) recommender.Amount { return max(a, b) })
 		}
-		for _, kill := range podview.OOMKills(pod) {
+		read, _, _, _ := harm.ReadEnds(pod, rec.Status.Floors, harm.Ends{}, now)
+		for _, kill := range podview.OOMKills(read) {
 			kills[kill.Container] = append(kills[kill.Container], kill.At)
 		}
 	}

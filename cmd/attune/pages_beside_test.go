@@ -23,6 +23,7 @@ import (
 	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/ui"
 )
@@ -152,6 +153,15 @@ func TestSampler(t *testing.T) {
 	got := p.kept.trails.Of(key)
 	assert.Equal(t, []event.TrailPoint{first, {At: first.At + sampledEach.Milliseconds(), TrailValues: event.TrailValues{Request: 250, Target: 200}}}, got.Points[recommender.CPU])
 	assert.Equal(t, []int64{killed.UnixMilli()}, got.Kills)
+
+	ofNode := &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137, FinishedAt: metav1.NewTime(clock.Now())}
+	pod.Status.ContainerStatuses[0].LastTerminationState.Terminated = ofNode
+	require.NoError(t, writer(t, p).Status().Update(t.Context(), pod))
+	rec := cachedRec(t, p)
+	rec.Status.Floors = []v1alpha1.Floor{{Container: "app", Resource: "memory", Reason: "nodekill", LearnedAt: ofNode.FinishedAt, Evidence: podview.Evidence(ofNode)}}
+	require.NoError(t, writer(t, p).Update(t.Context(), rec))
+	require.NoError(t, s.round(t.Context(), clock.Now()))
+	assert.Equal(t, []int64{killed.UnixMilli()}, p.kept.trails.Of(key).Kills, "a kill of the node is none of the container")
 
 	require.NoError(t, writer(t, p).Delete(t.Context(), cachedRec(t, p)))
 	require.NoError(t, s.round(t.Context(), clock.Now().Add(time.Minute)))

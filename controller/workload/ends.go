@@ -20,6 +20,8 @@ const (
 	endsLast = 2 * time.Minute
 	// eventBefore is how long before a termination with exit code 137 an OOM event explains it.
 	eventBefore = time.Minute
+	// sampleBefore is how long before a kill the last sample tells what the container used.
+	sampleBefore = 30 * time.Second
 )
 
 // observeKills adds to recent OOM kills what tells a kill of the node from one at the container's limit: the last
@@ -40,14 +42,13 @@ func (c *Controller) observeKills(ctx context.Context, w *tuning.View) {
 	}
 }
 
-// lastBefore returns the newest sample of a killed run of the last two minutes before the kill, in bytes; 0: there is
-// none. Times of a run have whole seconds. So a sample within the second of the kill may be of the next run: it counts
+// lastBefore returns the newest sample of a killed run within sampleBefore of the kill, in bytes; 0: there is none. Times of a run have whole seconds. So a sample within the second of the kill may be of the next run: it counts
 // only if it is higher.
 func lastBefore(samples []climb.Sample, k podview.OOM) (used recommender.Amount) {
 	for _, s := range samples {
 		switch ago := k.At.Sub(s.At); {
 		case s.At.Before(k.Started):
-		case ago >= 0 && ago < endsLast:
+		case ago >= 0 && ago <= sampleBefore:
 			used = s.Bytes
 		case ago > -time.Second && used > 0:
 			used = max(used, s.Bytes)

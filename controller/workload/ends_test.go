@@ -58,8 +58,8 @@ func TestKillsAreObserved(t *testing.T) {
 	assert.Equal(t, 3, w.Usage.Ends[evidence].Workloads)
 
 	endedBefore(w.Pods[0], "OOMKilled", 2, 4*time.Second)
-	samples(at(time.Second, 5), at(5*time.Minute, 80))
-	assert.Empty(t, w.Usage.Ends, "without a sample of the two minutes before it, nothing is known")
+	samples(at(35*time.Second, 80), at(time.Second, 5))
+	assert.Empty(t, w.Usage.Ends, "without a sample of the 30 s before it, nothing is known")
 	endedBefore(w.Pods[0], "OOMKilled", 3, 3*time.Minute)
 	samples(at(4*time.Minute, 80))
 	assert.Empty(t, w.Usage.Ends, "an old kill")
@@ -67,7 +67,7 @@ func TestKillsAreObserved(t *testing.T) {
 
 // A sample of another run says nothing about the killed one: it would make a kill at the limit one of the node.
 func TestTheLastSampleIsOneOfTheKilledRun(t *testing.T) {
-	k := podview.OOM{Started: now.Add(-30 * time.Second), At: now}
+	k := podview.OOM{Started: now.Add(-25 * time.Second), At: now}
 	at := func(after time.Duration, mib int) climb.Sample {
 		return climb.Sample{At: now.Add(after), Bytes: recommender.Amount(mib) * mi}
 	}
@@ -77,8 +77,8 @@ func TestTheLastSampleIsOneOfTheKilledRun(t *testing.T) {
 	}{
 		"none":                                     {nil, 0},
 		"of this run":                              {[]climb.Sample{at(-20*time.Second, 80), at(-5*time.Second, 90)}, 90 * mi},
-		"of the run before":                        {[]climb.Sample{at(-40*time.Second, 80)}, 0},
-		"of the run before and of this":            {[]climb.Sample{at(-40*time.Second, 80), at(-20*time.Second, 90)}, 90 * mi},
+		"of the run before":                        {[]climb.Sample{at(-26*time.Second, 80)}, 0},
+		"of the run before and of this":            {[]climb.Sample{at(-26*time.Second, 80), at(-20*time.Second, 90)}, 90 * mi},
 		"of the run after":                         {[]climb.Sample{at(-20*time.Second, 90), at(5*time.Second, 700)}, 90 * mi},
 		"within the second of the kill, higher":    {[]climb.Sample{at(-20*time.Second, 90), at(500*time.Millisecond, 700)}, 700 * mi},
 		"within the second of the kill, lower":     {[]climb.Sample{at(-20*time.Second, 900), at(500*time.Millisecond, 5)}, 900 * mi},
@@ -86,6 +86,9 @@ func TestTheLastSampleIsOneOfTheKilledRun(t *testing.T) {
 	} {
 		assert.Equal(t, tc.want, lastBefore(tc.samples, k), name)
 	}
+	k.Started = now.Add(-time.Hour)
+	assert.Equal(t, recommender.Amount(90*mi), lastBefore([]climb.Sample{at(-30*time.Second, 90)}, k))
+	assert.Zero(t, lastBefore([]climb.Sample{at(-31*time.Second, 90)}, k), "much is filled in half a minute")
 }
 
 // OOM events are asked for only where exit code 137 has another reason.

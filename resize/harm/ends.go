@@ -1,6 +1,7 @@
 package harm
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -24,6 +25,11 @@ const (
 	nodeKillWorkloads = 3
 	// NodeKillWithin is how close in time these kills are.
 	NodeKillWithin = 10 * time.Second
+	// nodeKillOnce is how long after a kill of the node the kills of the same container, in any pod, are its own: a
+	// container that fills its limit between two samples looks like a victim of its node each time.
+	nodeKillOnce = time.Hour
+	// eventSoon is when an OOM event is asked for again. It is measured after the end of its run.
+	eventSoon = 30 * time.Second
 	// sigkill is the exit code of a process that was killed with SIGKILL.
 	sigkill = 137
 )
@@ -56,8 +62,9 @@ type Ends struct {
 //   - An OOM kill of the node is none of the container: it teaches no minimum and reverts nothing.
 //
 // The returned floors have a row for each kill of the node instead of the minimum that was learned from it. messages has
-// a sentence about each new one. unsure is true if kills of other workloads may still show that a kill is the node's.
-func ReadEnds(pod *corev1.Pod, floors []v1alpha1.Floor, ends Ends, now time.Time) (read *corev1.Pod, learned []v1alpha1.Floor, messages []string, unsure bool) {
+// a sentence about each new one, and about each that is not the node's because one before it was. again is when to read
+// them again, because more may be known by then; 0: there is no need.
+func ReadEnds(pod *corev1.Pod, floors []v1alpha1.Floor, ends Ends, now time.Time) (read *corev1.Pod, learned []v1alpha1.Floor, messages []string, again time.Duration) {
 	read, learned = pod, floors
 	correct := func(container string, i int, reason string) {
 		if read == pod {
@@ -67,7 +74,7 @@ func ReadEnds(pod *corev1.Pod, floors []v1alpha1.Floor, ends Ends, now time.Time
 	}
 	statuses := podview.Statuses(pod)
 	for _, c := range podview.Read(pod) {
-		for i, t := range podview.Terminations(statuses[c.Name]) {
+		for i, t := range slices.Backward(podview.Terminations(statuses[c.Name])) { // the older one first
 			if t.ExitCode != sigkill && !podview.Killed(t) {
 				continue
 			}
@@ -75,28 +82,59 @@ func ReadEnds(pod *corev1.Pod, floors []v1alpha1.Floor, ends Ends, now time.Time
 			row := v1alpha1.Floor{Container: c.Name, Resource: recommender.Memory.String(), Reason: nodeKill, LearnedAt: t.FinishedAt, Evidence: k.Evidence}
 			same := func(f v1alpha1.Floor) bool { return identity(f) == identity(row) }
 			known := podview.First(learned, same).Reason
-			switch {
-			case t.Reason != podview.OOMKilled:
-				if known != "" || ends.Facts[k.Evidence].Events > 0 {
-					correct(c.Name, i, podview.OOMKilled)
+			reason, message, soon := ends.explain(pod, k, t.Reason, known, learned, now)
+			if again == 0 || soon > 0 && soon < again {
+				again = soon
+			}
+			if reason != t.Reason {
+				correct(c.Name, i, reason)
+			}
+			if reason == nodeKill && known != nodeKill {
+				learned = bounded(append(slices.DeleteFunc(slices.Clone(learned), same), row), now)
+				if !slices.ContainsFunc(learned, same) {
+					message = "" // the next reconcile would report it again
 				}
-				continue
-			case known == nodeKill:
-				correct(c.Name, i, nodeKill)
-				continue
 			}
-			message, mayBe := ends.ofNode(pod, k, now)
-			if unsure = unsure || mayBe && message == ""; message == "" {
-				continue
-			}
-			correct(c.Name, i, nodeKill)
-			learned = bounded(append(slices.DeleteFunc(slices.Clone(learned), same), row), now)
-			if slices.ContainsFunc(learned, same) { // otherwise the next reconcile would report it again
+			if message != "" {
 				messages = append(messages, message)
 			}
 		}
 	}
-	return read, learned, messages, unsure
+	return read, learned, messages, again
+}
+
+// explain returns the corrected reason of a termination, a sentence if something new is known about it, and when more may
+// be known (0: there is no need to look again). known is the reason of its row among the floors; empty: it has none.
+func (e Ends) explain(pod *corev1.Pod, k podview.OOM, reason, known string, floors []v1alpha1.Floor, now time.Time) (corrected, message string, again time.Duration) {
+	facts, asked := e.Facts[k.Evidence]
+	switch {
+	case reason != podview.OOMKilled && (known != "" || facts.Events > 0):
+		return podview.OOMKilled, "", 0
+	case reason != podview.OOMKilled && asked:
+		return reason, "", eventSoon
+	case reason != podview.OOMKilled || known == nodeKill:
+		return cmp.Or(known, reason), "", 0
+	}
+	message, mayBe := e.ofNode(pod, k, now)
+	follows := followsNodeKill(floors, k)
+	switch {
+	case message == "" && mayBe:
+		return reason, "", NodeKillWithin
+	case message == "" || follows && known != "":
+		return reason, "", 0
+	case follows:
+		return reason, message + ". Less than an hour before, a kill of this container was the node's. So this one counts as a kill at the limit, which it may fill between two samples", 0
+	}
+	return nodeKill, message + ". Its limit stays. Raise the memory requests of the pods on the node", 0
+}
+
+// followsNodeKill reports whether an earlier kill of the container, less than nodeKillOnce before, was the node's. Kills
+// within NodeKillWithin are of the same shortage.
+func followsNodeKill(floors []v1alpha1.Floor, k podview.OOM) bool {
+	return slices.ContainsFunc(floors, func(f v1alpha1.Floor) bool {
+		after := k.At.Sub(f.LearnedAt.Time)
+		return f.Reason == nodeKill && f.Container == k.Container && after > NodeKillWithin && after < nodeKillOnce
+	})
 }
 
 // ofNode returns the sentence about an OOM kill that was the node's; empty: it was the container's. mayBe is true if the
@@ -112,7 +150,7 @@ func (e Ends) ofNode(pod *corev1.Pod, k podview.OOM, now time.Time) (message str
 	if facts.Workloads < nodeKillWorkloads && !underPressure(e.Node, k.At) {
 		return "", now.Sub(k.At).Abs() < 2*NodeKillWithin
 	}
-	return fmt.Sprintf("Node %s ran out of memory: container %s was OOM-killed at %s, when it used %s of its limit %s. Its limit stays. Raise the memory requests of the pods on the node",
+	return fmt.Sprintf("Node %s ran out of memory: container %s was OOM-killed at %s, when it used %s of its limit %s",
 		pod.Spec.NodeName, k.Container, k.At.UTC().Format(time.RFC3339), recommender.Format(recommender.Memory, facts.Used), recommender.Format(recommender.Memory, limit)), true
 }
 

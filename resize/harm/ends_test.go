@@ -144,8 +144,8 @@ func TestKillsOfTheNode(t *testing.T) {
 			if tc.original != (recommender.Size{}) {
 				ends.Originals = map[string]recommender.Size{"app": tc.original}
 			}
-			read, floors, messages, unsure := ReadEnds(pod, known, ends, noon)
-			assert.Equal(t, tc.doubt, unsure)
+			read, floors, messages, again := ReadEnds(pod, known, ends, noon)
+			assert.Equal(t, map[bool]time.Duration{true: NodeKillWithin}[tc.doubt], again)
 			assert.Len(t, podview.OOMKills(pod), 1, "the cached pod stays")
 			if !tc.ofNode {
 				assert.Same(t, pod, read)
@@ -163,9 +163,9 @@ func TestKillsOfTheNode(t *testing.T) {
 			}
 
 			later := noon.Add(time.Hour)
-			read, again, messages, _ := ReadEnds(pod, floors, Ends{Records: tc.records}, later)
+			read, kept, messages, _ := ReadEnds(pod, floors, Ends{Records: tc.records}, later)
 			assert.Empty(t, podview.OOMKills(read), "the evidence is gone, the status remembers")
-			assert.Equal(t, floors, again)
+			assert.Equal(t, floors, kept)
 			assert.Empty(t, messages, "it is reported once")
 			last(ended("OOMKilled", "app-1", time.Minute, 2*time.Minute))(pod)
 			read, _, _, _ = ReadEnds(pod, floors, Ends{}, later)
@@ -184,11 +184,69 @@ func TestExitCode137WithAnEventIsAKill(t *testing.T) {
 	}{{"Error", 137, 1, 1}, {"Error", 137, 0, 0}, {"Error", 1, 1, 0}, {"Completed", 0, 1, 0}, {"OOMKilled", 137, 1, 1}, {"OOMKilled", 137, 0, 1}, {"OOMKilled", 143, 1, 0}} {
 		pod := resized(prior, last(exitedWith(tc.code, ended(tc.reason, "app-0", 0, 55*time.Second))))
 		ends := Ends{Facts: map[string]KillFacts{"containerd://app-0@2026-03-04T11:59:55Z": {Events: tc.events}}}
-		read, floors, messages, _ := ReadEnds(pod, nil, ends, noon)
+		read, floors, messages, again := ReadEnds(pod, nil, ends, noon)
 		assert.Len(t, podview.OOMKills(read), tc.want, "%+v", tc)
+		assert.Equal(t, map[bool]time.Duration{true: 30 * time.Second}[tc.reason == "Error" && tc.code == 137 && tc.events == 0], again, "its event may come with the next scrape: %+v", tc)
 		assert.Empty(t, floors)
 		assert.Empty(t, messages)
+		_, _, _, again = ReadEnds(pod, nil, Ends{}, noon)
+		assert.Zero(t, again, "nobody asked for its events")
+		ends.Facts["containerd://app-0@2026-03-04T11:59:55Z"] = KillFacts{}
+		_, _, _, again = ReadEnds(pod, LearnKills(nil, read, nil, nil, noon), ends, noon)
+		if tc.want > 0 {
+			assert.Zero(t, again, "it is learned: %+v", tc)
+		}
 	}
+}
+
+// A container that fills its limit between two samples, on a node that reports MemoryPressure, looks like a victim of the
+// node each time. Only its first kill within an hour is the node's, in whichever pod.
+func TestTheNextKillOfTheContainerIsItsOwn(t *testing.T) {
+	node := &corev1.Node{}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon.Add(-time.Hour))}}
+	var floors []v1alpha1.Floor
+	var said []string
+	// end reads a kill at a time, and reports whether it is the container's own.
+	end := func(run string, after time.Duration) bool {
+		pod := resized(desired, done(desired), restarts(2), last(ended("OOMKilled", run, after-time.Minute, after)))
+		pod.Generation, pod.Spec.NodeName = 1, "node-1"
+		ends := Ends{Facts: map[string]KillFacts{podview.OOMKills(pod)[0].Evidence: {Used: 90 * mi, Workloads: 3}}, Node: node}
+		own := false
+		for pass := range 2 {
+			now := noon.Add(after + time.Duration(5*pass)*time.Second)
+			read, known, messages, again := ReadEnds(pod, floors, ends, now)
+			own, floors = len(podview.OOMKills(read)) > 0, LearnKills(known, read, nil, nil, now)
+			said = append(said, messages...)
+			assert.Zero(t, again)
+		}
+		return own
+	}
+	assert.False(t, end("a-1", 5*time.Minute))
+	assert.False(t, end("b-1", 5*time.Minute+10*time.Second), "another pod, killed with it")
+	assert.False(t, end("c-1", 4*time.Minute), "another pod, killed before it, and seen later")
+	assert.Zero(t, resize.OOMFloorOf(floors, "app", noon))
+	said = nil
+	assert.True(t, end("a-2", 15*time.Minute))
+	assert.Equal(t, []string{"Node node-1 ran out of memory: container app was OOM-killed at 2026-03-04T12:14:00Z, when it used 90Mi of its limit 1Gi. " +
+		"Less than an hour before, a kill of this container was the node's. So this one counts as a kill at the limit, which it may fill between two samples"}, said)
+	assert.Equal(t, recommender.Amount(1332*mi), resize.OOMFloorOf(floors, "app", noon.Add(14*time.Minute)))
+	assert.True(t, end("b-2", 64*time.Minute), "in another pod")
+	assert.False(t, end("a-3", 66*time.Minute), "the kills that were the node's are more than an hour old")
+}
+
+// Both kills that a pod shows are new: the older one is the first.
+func TestTheOlderKillOfAPodIsReadFirst(t *testing.T) {
+	pod := resized(desired, done(desired), restarts(1), last(ended("OOMKilled", "app-0", -time.Hour, 15*time.Second)))
+	pod.Generation = 1
+	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: ended("OOMKilled", "app-1", 20*time.Second, 50*time.Second)}
+	facts := map[string]KillFacts{}
+	for _, kill := range podview.OOMKills(pod) {
+		facts[kill.Evidence] = KillFacts{Used: 90 * mi, Workloads: 3}
+	}
+	read, _, _, _ := ReadEnds(pod, nil, Ends{Facts: facts}, noon)
+	kills := podview.OOMKills(read)
+	require.Len(t, kills, 1)
+	assert.Equal(t, "containerd://app-1", kills[0].ContainerID)
 }
 
 // The rows of kills of nodes are bounded like all others, and displace no greatest minimum.

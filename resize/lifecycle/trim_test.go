@@ -120,8 +120,8 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 			ends.Facts[podview.Evidence(end)] = harm.KillFacts{Used: 1, Workloads: 3 * (end.FinishedAt.Second() % 2), Events: 1}
 		}
 	}
-	corrected, floors, told, unsure := harm.ReadEnds(pod, nil, ends, noon)
-	out["harm.ReadEnds"] = []any{podview.OOMKills(corrected), floors, told, unsure}
+	corrected, floors, told, again := harm.ReadEnds(pod, nil, ends, noon)
+	out["harm.ReadEnds"] = []any{podview.OOMKills(corrected), floors, told, again}
 	out["harm.SiblingsUnready"] = harm.SiblingsUnready([]*corev1.Pod{pod}, v1alpha1.ResizeRecord{PodUID: "another", WrittenAt: metav1.NewTime(noon.Add(-time.Hour))},
 		nil, func(string) bool { return false })
 	out["GrowthOf"], out["Footprint"], out["RoomOf"] = GrowthOf(pod, plan), Footprint(pod), RoomOf([]*corev1.Pod{pod}, nil, noon)
