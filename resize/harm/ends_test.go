@@ -229,7 +229,7 @@ func TestTheNextKillOfTheContainerIsItsOwn(t *testing.T) {
 	assert.True(t, end("a-2", 15*time.Minute))
 	assert.Equal(t, []string{"Node node-1 ran out of memory: container app was OOM-killed at 2026-03-04T12:14:00Z, when it used 90Mi of its limit 1Gi. " +
 		"Less than an hour before, a kill of this container was the node's. So this one counts as a kill at the limit, which it may fill between two samples"}, said)
-	assert.Equal(t, recommender.Amount(1332*mi), resize.OOMFloorOf(floors, "app", noon.Add(14*time.Minute)))
+	assert.Equal(t, 1332*mi, resize.OOMFloorOf(floors, "app", noon.Add(14*time.Minute)))
 	assert.True(t, end("b-2", 64*time.Minute), "in another pod")
 	assert.False(t, end("a-3", 66*time.Minute), "the kills that were the node's are more than an hour old")
 }
