@@ -42,6 +42,8 @@ type fakePod struct {
 	// started is when the container started; zero: not known.
 	started  time.Time
 	restarts int
+	// gone: see usage.Series.
+	gone bool
 }
 
 func (f *fake) Read(_ context.Context, query usage.Query, yield func(usage.Series)) (usage.Report, error) {
@@ -57,9 +59,9 @@ func (f *fake) Read(_ context.Context, query usage.Query, yield func(usage.Serie
 		if !pod.started.IsZero() {
 			started = pod.started.UnixMilli()
 		}
-		yield(usage.Series{Namespace: pod.namespace, Pod: pod.pod, Container: pod.container, Started: started, Restarts: pod.restarts, CPU: samples(query, pod.cpu), CPUImplausible: samples(query, pod.implausible),
+		yield(usage.Series{Namespace: pod.namespace, Pod: pod.pod, Container: pod.container, Started: started, Restarts: pod.restarts, Gone: pod.gone, CPU: samples(query, pod.cpu), CPUImplausible: samples(query, pod.implausible),
 			Why: cmp.Or(pod.why, usage.DropImplausible), Bound: query.Most.Of(false)})
-		yield(usage.Series{Namespace: pod.namespace, Pod: pod.pod, Container: pod.container, Started: started, Restarts: pod.restarts, CPUPeak: samples(query, pod.peak)})
+		yield(usage.Series{Namespace: pod.namespace, Pod: pod.pod, Container: pod.container, Started: started, Restarts: pod.restarts, Gone: pod.gone, CPUPeak: samples(query, pod.peak)})
 		yield(usage.Series{Namespace: pod.namespace, Pod: pod.pod, Container: pod.container, Memory: samples(query, pod.memory)})
 	}
 	if f.fail != nil {
