@@ -76,8 +76,8 @@ func (c *chain) silent(now time.Time) bool { return c.outdated(now) && !c.notRun
 // Implausible counts the samples of a resource that were dropped in the last day because no container uses such an
 // amount.
 type Implausible struct {
-	// Dropped samples, out of all samples (Of), and Zeros of them that are 0: not measured.
-	Dropped, Of, Zeros int
+	// Dropped samples, out of all samples (Of), and how many of them are 0 (Zeros: not measured) or AboveLimit.
+	Dropped, Of, Zeros, AboveLimit int
 	// Highest dropped sample, and the upper bound of a sample (Most), in millicores or bytes. Bound is what sets it.
 	Highest, Most Usage
 	Bound         Bound
@@ -102,8 +102,17 @@ var told = [...]struct{ exceeds, fix string }{
 	OfLimit:       {": the limit of the container allows no more than ", "fix the usage source. If the node enforces no CPU limits, remove the limit"},
 }
 
-// Blocks reports whether more than half of the samples were dropped: the others are not reliable either.
-func (i Implausible) Blocks() bool { return 2*i.Dropped > i.Of }
+// Blocks reports whether more than half of the samples were dropped: the others are not reliable either. Of samples above
+// the limit 5 % are enough, because they may be true: of a container whose limit is not enforced the busy hours are dropped,
+// and the idle ones are left.
+func (i Implausible) Blocks() bool {
+	return i.mostly() || i.AboveLimit > fewGlitches && 20*i.AboveLimit > i.Of
+}
+
+// fewGlitches is the most samples above the limit that block nothing, however few samples there are.
+const fewGlitches = 3
+
+func (i Implausible) mostly() bool { return 2*i.Dropped > i.Of }
 
 // Told returns the highest dropped sample and the cause as text, such as "1602 cores: no container can use more than 96
 // cores".
@@ -157,6 +166,10 @@ func (c *chain) implausible(in *Input) *Hold {
 		return nil
 	}
 	const lifted = ". Lifted when half of a day's samples are plausible"
+	if !i.mostly() {
+		return c.hold(UsageImplausible, i.count(c.resource, i.AboveLimit).text(" were dropped, up to ").text(i.Told(c.resource)).
+			text(". Lifted when 95 % of a day's samples are plausible: ").text(told[OfLimit].fix))
+	}
 	if 2*i.Zeros > i.Dropped {
 		why := unmeasured[c.resource]
 		return c.hold(UsageImplausible, i.count(c.resource, i.Zeros).text(why.cause).text(lifted).text(": ").text(why.fix))

@@ -28,9 +28,9 @@ func TestTheEndOfAWatchSaysWhatWasNotJudged(t *testing.T) {
 		told    []string
 		floor   recommender.Amount
 	}{
-		"nothing is known of CPU": {told: []string{"Normal Resized Observation of pod web-1 ended: not checked: CPU of container app"}},
+		"nothing is known of CPU": {told: []string{"Normal Resized Observation of pod web-1 ended: not checked: CPU of container app (needs PSI: cgroup v2, a kernel with PSI and Kubernetes 1.34 or newer)"}},
 		"nor was it ready before": {edit: func(r *v1alpha1.ResizeRecord) { r.Baseline[0].Ready = false },
-			told: []string{"Normal Resized Observation of pod web-1 ended: not checked: CPU of container app, readiness, because container app was not ready before the resize"}},
+			told: []string{"Normal Resized Observation of pod web-1 ended: not checked: CPU of container app (needs PSI: cgroup v2, a kernel with PSI and Kubernetes 1.34 or newer), readiness, because container app was not ready before the resize"}},
 		"the node has CPU to spare": {signals: harm.Signals{CPUUsage: needs(400), NodeBusy: 0.5}},
 		"it is squeezed": {signals: harm.Signals{CPUUsage: needs(400), NodeBusy: 0.95}, floor: 390,
 			told: []string{"Warning Reverted Reverting the resize of pod web-1: throttle: container app uses 400m of CPU, more than its request of 300m, on a node whose CPU is 95 % busy"}},

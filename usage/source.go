@@ -50,6 +50,8 @@ type Series struct {
 	// within 24 hours.
 	Started  int64
 	Restarts int
+	// Gone: the API server knows the start of other containers, but not this pod any more.
+	Gone bool
 }
 
 // startsPerDay is the most restarts of a container in a day whose start is not part of its usage.

@@ -93,7 +93,9 @@ func TestQuestionsAboutAThousandWorkloads(t *testing.T) {
 	served := httptest.NewServer(server)
 	defer served.Close()
 	registry := prom.NewRegistry()
-	s := &sources{largest: &board.Largest{}, server: prometheusOptions{Config: prometheus.Config{Address: served.URL}}, meter: prometheus.NewMeter(registry), clients: prometheus.NewClients(clock.RealClock{})}
+	at := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+	config := prometheus.Config{Address: served.URL, Now: func() time.Time { return at }}
+	s := &sources{largest: &board.Largest{}, server: prometheusOptions{Config: config}, meter: prometheus.NewMeter(registry), clients: prometheus.NewClients(clock.RealClock{})}
 	s.own = serverSource{servers: s}
 	settings, err := policy.Resolve(nil, nil, nil)
 	require.NoError(t, err)
@@ -112,7 +114,6 @@ func TestQuestionsAboutAThousandWorkloads(t *testing.T) {
 		require.NoError(t, histories.Want(in))
 		lately.Want(followed)
 	}
-	at := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	for histories.Refresh(t.Context(), at) {
 	}
 	require.NoError(t, lately.Refresh(t.Context(), at))

@@ -263,7 +263,8 @@ const mostThin = 20
 
 // thinCPU names the first container of the policy with more than a day of memory usage, and CPU usage in fewer than half
 // as many steps; empty: there is none. The rate of a counter needs two samples in the rate window. Memory needs one, so
-// it is complete where a store has thinned its samples.
+// it is complete where a store has thinned its samples. Containers with dropped CPU samples do not count: a longer window
+// does not help them.
 func (c *Controller) thinCPU(settings policy.Settings, m matched) string {
 	now, source, left := c.Clock.Now(), settings.Source.Digest(), mostThin
 	for _, w := range m.won {
@@ -274,7 +275,8 @@ func (c *Controller) thinCPU(settings policy.Settings, m matched) string {
 			key := history.Key{Source: source, Namespace: w.Namespace, Kind: w.Kind, Workload: w.Name, Container: container.Name}
 			profile, known := c.History.Profile(key, now)
 			cpu, memory := profile.Of[recommender.CPU], profile.Of[recommender.Memory]
-			if !known || memory.Last.Sub(memory.First) < 24*time.Hour || 2*cpu.Points >= memory.Points {
+			if !known || memory.Last.Sub(memory.First) < 24*time.Hour || 2*cpu.Points >= memory.Points ||
+				c.History.Implausible(key, now)[recommender.CPU].Dropped > 0 {
 				continue
 			}
 			return fmt.Sprintf("container %s of %s has CPU usage in %d steps and memory usage in %d: metricsSource.rateWindow %s is probably too short for "+

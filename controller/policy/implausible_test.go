@@ -113,13 +113,16 @@ func TestReadyNamesCPUHistoryShorterThanMemory(t *testing.T) {
 	for name, test := range map[string]struct {
 		past recommender.Profile
 		want string
+		// dropped CPU samples of the last day.
+		dropped int
 	}{
-		"raw samples for two of seven days":     {profile(2*day, 7*day, 1), "; warning from the usage source: container app of Deployment/app-000000 has CPU usage in 577 steps and memory usage in 2017: metricsSource.rateWindow 5m0s " + probably},
-		"a sample an hour, the newest ones too": {profile(7*day, 7*day, 12), "has CPU usage in 169 steps and memory usage in 2017"},
-		"a scrape every ten minutes":            {profile(7*day, 7*day, 0), "has CPU usage in 0 steps and memory usage in 2017"},
-		"a young workload":                      {profile(2*day, 2*day, 1), ""},
-		"the first hours":                       {profile(time.Hour, 20*time.Hour, 1), ""},
-		"five of seven days":                    {profile(5*day, 7*day, 1), ""},
+		"raw samples for two of seven days":     {profile(2*day, 7*day, 1), "; warning from the usage source: container app of Deployment/app-000000 has CPU usage in 577 steps and memory usage in 2017: metricsSource.rateWindow 5m0s " + probably, 0},
+		"a sample an hour, the newest ones too": {profile(7*day, 7*day, 12), "has CPU usage in 169 steps and memory usage in 2017", 0},
+		"a scrape every ten minutes":            {profile(7*day, 7*day, 0), "has CPU usage in 0 steps and memory usage in 2017", 0},
+		"a young workload":                      {profile(2*day, 2*day, 1), "", 0},
+		"the first hours":                       {profile(time.Hour, 20*time.Hour, 1), "", 0},
+		"five of seven days":                    {profile(5*day, 7*day, 1), "", 0},
+		"CPU of 0 was dropped":                  {profile(2*day, 7*day, 1), "", 277},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFleet(t, 1)
@@ -127,6 +130,7 @@ func TestReadyNamesCPUHistoryShorterThanMemory(t *testing.T) {
 			for i := range past.profiles {
 				past.profiles[i] = test.past
 			}
+			past.implausible[recommender.CPU] = recommender.Implausible{Dropped: test.dropped, Zeros: test.dropped, Of: 277}
 			f.History = past
 			f.pass(t)
 			if test.want == "" {

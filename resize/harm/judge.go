@@ -223,13 +223,15 @@ func throttled(c Case) resize.Verdict {
 	var notJudged []string
 	for _, change := range c.Changes {
 		from, to := change.Prior[recommender.CPU], change.Desired[recommender.CPU]
-		var message string
+		var message, needs string
 		var known bool
 		switch {
 		case to.Limit > 0 && (to.Limit < from.Limit || from.Limit == 0):
 			message, known = throttledAtLimit(change, c.Signals)
+			needs = "container_cpu_cfs_periods_total"
 		case to.Limit == 0 && to.Request < from.Request:
 			message, known = starved(change, c.Signals)
+			needs = "PSI: cgroup v2, a kernel with PSI and Kubernetes 1.34 or newer"
 		default:
 			continue
 		}
@@ -237,7 +239,7 @@ func throttled(c Case) resize.Verdict {
 			return resize.Verdict{Harm: resize.HarmThrottle, Container: change.Container, Message: message}
 		}
 		if !known {
-			notJudged = append(notJudged, "CPU of container "+change.Container)
+			notJudged = append(notJudged, fmt.Sprintf("CPU of container %s (needs %s)", change.Container, needs))
 		}
 	}
 	return resize.Verdict{NotJudged: notJudged}

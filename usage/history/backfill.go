@@ -180,6 +180,8 @@ type track struct {
 	from int64
 	// partial is true if an answer about the past was incomplete.
 	partial bool
+	// awaited: a policy waits for new usage, because the history is out of date and pods run.
+	awaited bool
 	// again is when a partial past is read again; zero means that no repetition is due.
 	again time.Time
 	// repeats counts how often a partial past was read again. Each time doubles the backoff, up to mostPartialPause.
@@ -189,8 +191,6 @@ type track struct {
 	asked int64
 	// refusal is set if a query about this track alone was too large for the source; nil otherwise.
 	refusal *refusal
-	// awaited: a policy waits for new usage, because the history is out of date and pods run.
-	awaited bool
 	// wanted names the containers whose history is kept; nil means all of them.
 	wanted    containers
 	histories []named

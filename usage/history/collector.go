@@ -20,6 +20,8 @@ type collector struct {
 	query       usage.Query
 	step        int64 // milliseconds
 	first, last int64
+	// counted is the end of the steps that were read before, in Unix milliseconds.
+	counted int64
 	// zeros counts samples of 0.
 	zeros  int
 	report usage.Report
@@ -47,6 +49,8 @@ type gathered struct {
 type answer struct {
 	container         string
 	cpu, peak, memory []float64
+	// goneCPU and gonePeak have the CPU of pods that are gone, in steps that were read before: see raiseCPU.
+	goneCPU, gonePeak []float64
 	// implausible has the impossible samples, indexed by resource; nil: there are none.
 	implausible *[2]impossible
 	next        *answer
@@ -73,6 +77,7 @@ func newCollector(resolvers map[string]*resolver, query usage.Query) *collector 
 		step:       query.Step.Milliseconds(),
 		first:      usage.StepOf(query.Start, query.Step),
 		last:       usage.StepOf(query.End, query.Step),
+		counted:    query.Counted.UnixMilli(),
 	}
 	for namespace, resolver := range resolvers {
 		s.namespaces[namespace] = &gathered{resolver: resolver, answers: make([]*answer, len(resolver.wishes))}
@@ -98,8 +103,8 @@ func (s *collector) take(series usage.Series) {
 	}
 	to := s.answer(&of.answers[number], series.Container)
 	wish := &of.wishes[number]
-	s.raiseCPU(&to.cpu, &series, series.CPU, wish, s.query.RateWindow)
-	s.raiseCPU(&to.peak, &series, series.CPUPeak, wish, s.query.Step+s.query.RateWindow)
+	s.raiseCPU(&to.cpu, &to.goneCPU, &series, series.CPU, wish, s.query.RateWindow)
+	s.raiseCPU(&to.peak, &to.gonePeak, &series, series.CPUPeak, wish, s.query.Step+s.query.RateWindow)
 	s.raise(&to.memory, series.Memory)
 	s.raiseImpossible(to, recommender.CPU, series.CPUImplausible, &series)
 	s.raiseImpossible(to, recommender.Memory, series.MemoryImplausible, &series)
@@ -123,10 +128,22 @@ func (a *answer) impossible(r recommender.Resource) *impossible {
 	return &a.implausible[r]
 }
 
-// raiseCPU is raise without the CPU of the container's start, which a Job needs for its whole work.
-func (s *collector) raiseCPU(values *[]float64, of *usage.Series, samples []usage.Sample, wish *wish, window time.Duration) {
-	if kind := wish.workload.Kind; of.Started == 0 || kind == v1alpha1.KindJob || kind == v1alpha1.KindCronJob {
+// raiseCPU is raise without the CPU of the container's start, which a Job needs for its whole work. The start of a pod
+// that is gone is not known, but it was known when a step was first read. So if the step is read again, the pod's CPU
+// does not raise it (gone).
+func (s *collector) raiseCPU(values, gone *[]float64, of *usage.Series, samples []usage.Sample, wish *wish, window time.Duration) {
+	kind := wish.workload.Kind
+	if kind == v1alpha1.KindJob || kind == v1alpha1.KindCronJob || of.Started == 0 && !of.Gone {
 		s.raise(values, samples)
+		return
+	}
+	if of.Gone {
+		n := 0
+		for n < len(samples) && samples[n].At <= s.counted {
+			n++
+		}
+		s.raise(gone, samples[:n])
+		s.raise(values, samples[n:])
 		return
 	}
 	before, after, left := of.AroundStart(samples, wish.startup, window)
@@ -313,8 +330,10 @@ func (m *merge) container(track *track, a *answer) bool {
 		known = track.add(a.container, m.namespace.share)
 		known.slide(m.pool.span(m.last))
 	}
+	m.keep(&known.cpu, a.cpu, a.goneCPU)
 	different := m.replace(&known.cpu, a.cpu)
 	if a.peak != nil {
+		m.keep(known.peaks(), a.peak, a.gonePeak)
 		different = m.replace(known.peaks(), a.peak) || different
 	}
 	different = m.replace(&known.memory, a.memory) || different
@@ -323,6 +342,19 @@ func (m *merge) container(track *track, a *answer) bool {
 		known.version++
 	}
 	return different
+}
+
+// keep raises values to those of pods that are gone, up to what is known: they do not raise it, nor let it fall.
+func (m *merge) keep(s *series, values, gone []float64) {
+	if values == nil || gone == nil {
+		return
+	}
+	known := s.values(m.first, m.first+int64(len(values))-1)
+	for i := range values {
+		if used := min(gone[i], known[i]); used > values[i] {
+			values[i] = used
+		}
+	}
 }
 
 // replace overwrites earlier values, because the first answer about a step has fewer samples than the next. It reports

@@ -1,6 +1,7 @@
 package history_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -36,9 +37,13 @@ type fakePod struct {
 	cpu, peak, memory func(time.Time) (float64, bool)
 	// implausible returns the dropped samples of CPU.
 	implausible func(time.Time) (float64, bool)
+	// why they were dropped; empty: usage.DropImplausible.
+	why usage.Drop
 	// started is when the container started; zero: not known.
 	started  time.Time
 	restarts int
+	// gone: see usage.Series.
+	gone bool
 }
 
 func (f *fake) Read(_ context.Context, query usage.Query, yield func(usage.Series)) (usage.Report, error) {
@@ -54,9 +59,9 @@ func (f *fake) Read(_ context.Context, query usage.Query, yield func(usage.Serie
 		if !pod.started.IsZero() {
 			started = pod.started.UnixMilli()
 		}
-		yield(usage.Series{Namespace: pod.namespace, Pod: pod.pod, Container: pod.container, Started: started, Restarts: pod.restarts, CPU: samples(query, pod.cpu), CPUImplausible: samples(query, pod.implausible),
-			Why: usage.DropImplausible, Bound: query.Most.Of(false)})
-		yield(usage.Series{Namespace: pod.namespace, Pod: pod.pod, Container: pod.container, Started: started, Restarts: pod.restarts, CPUPeak: samples(query, pod.peak)})
+		yield(usage.Series{Namespace: pod.namespace, Pod: pod.pod, Container: pod.container, Started: started, Restarts: pod.restarts, Gone: pod.gone, CPU: samples(query, pod.cpu), CPUImplausible: samples(query, pod.implausible),
+			Why: cmp.Or(pod.why, usage.DropImplausible), Bound: query.Most.Of(false)})
+		yield(usage.Series{Namespace: pod.namespace, Pod: pod.pod, Container: pod.container, Started: started, Restarts: pod.restarts, Gone: pod.gone, CPUPeak: samples(query, pod.peak)})
 		yield(usage.Series{Namespace: pod.namespace, Pod: pod.pod, Container: pod.container, Memory: samples(query, pod.memory)})
 	}
 	if f.fail != nil {

@@ -21,8 +21,8 @@ type history struct {
 	restored bool
 	// packed describes the last checkpoint of the history; see Store.Checkpoint.
 	packed packed
-	// seen is when the resource was last measured within a step that had not ended, in Unix milliseconds, by resource.
-	seen [2]int64
+	// seen is when the resource was last measured within a step that had not ended, in Unix seconds, by resource.
+	seen [2]uint32
 	// implausible counts samples dropped in the last day; nil: none. It takes less than 1 KiB.
 	implausible *implausible
 	// version changes with every change of the values. digested is the version of digest: if it differs from version,
@@ -88,8 +88,8 @@ func (h *history) see(r recommender.Resource, values []float64, now time.Time, s
 	if measured(values) == 0 {
 		return false
 	}
-	if at := now.UnixMilli(); at-h.seen[r] >= step.Milliseconds() {
-		h.seen[r] = at
+	if at := time.Unix(int64(h.seen[r]), 0); now.Sub(at) >= step {
+		h.seen[r] = uint32(now.Unix())
 		h.version++
 	}
 	return true

@@ -14,15 +14,18 @@ type implausible [2]struct {
 	// first answer.
 	first, last int64
 	// hours has the counts by hour since the epoch, modulo 24.
-	hours [24]struct {
-		hour int64
-		// zeros are those of the steps with samples of 0 only.
-		steps, zeros int32
-	}
+	hours [24]hourly
 	// highest is the highest dropped sample of the newest answer with dropped samples above 0. bound is what it
 	// exceeded. Both are in cores or bytes.
 	highest, bound float64
 	why            usage.Drop
+}
+
+// hourly counts the steps of one hour since the epoch.
+type hourly struct {
+	hour int32
+	// zeros are those of the steps with samples of 0 only, limits those with samples above the limit.
+	steps, zeros, limits int32
 }
 
 // bounds says what samples dropped for a reason exceed; others exceed the largest node.
@@ -51,17 +54,20 @@ func (h *history) countImplausible(a *answer, m *merge) (different bool) {
 			if step >= of.first && step <= of.last {
 				continue
 			}
-			hour := step * m.pool.settings.QueryStep.Milliseconds() / time.Hour.Milliseconds()
+			hour := int32(step * m.pool.settings.QueryStep.Milliseconds() / time.Hour.Milliseconds())
 			at := &of.hours[hour%24]
 			if at.hour > hour {
 				continue // more than a day ago
 			}
 			if at.hour < hour {
-				at.hour, at.steps, at.zeros = hour, 0, 0
+				*at = hourly{hour: hour}
 			}
 			at.steps++
-			if value == 0 {
+			switch {
+			case value == 0:
 				at.zeros++
+			case a.implausible[r].why == usage.DropLimit:
+				at.limits++
 			}
 			different = true
 		}
@@ -92,20 +98,20 @@ func (s *Store) Implausible(key Key, now time.Time) (out [2]recommender.Implausi
 	first := usage.StepHolding(time.Unix((oldest+1)*3600, 0), pool.settings.QueryStep)
 	for _, r := range recommender.Resources {
 		of := &history.implausible[r]
-		dropped, zeros := 0, 0
+		counted := recommender.Implausible{Highest: r.Measured(of.highest), Most: r.Measured(of.bound), Bound: bounds[of.why]}
 		for _, at := range of.hours {
-			if at.hour > oldest {
-				dropped, zeros = dropped+int(at.steps), zeros+int(at.zeros)
+			if int64(at.hour) > oldest {
+				counted.Dropped += int(at.steps)
+				counted.Zeros += int(at.zeros)
+				counted.AboveLimit += int(at.limits)
 			}
 		}
-		if dropped == 0 {
+		if counted.Dropped == 0 {
 			continue
 		}
 		values := [2]*series{recommender.CPU: &history.cpu, recommender.Memory: &history.memory}[r].values(first, last)
-		out[r] = recommender.Implausible{
-			Dropped: dropped, Zeros: zeros, Of: dropped + measured(values),
-			Highest: r.Measured(of.highest), Most: r.Measured(of.bound), Bound: bounds[of.why],
-		}
+		counted.Of = counted.Dropped + measured(values)
+		out[r] = counted
 	}
 	return out
 }

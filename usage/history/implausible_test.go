@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"attune.io/attune/recommender"
+	"attune.io/attune/usage"
 )
 
 func TestStepsOfTheLastDayThatCannotBeTrueAreCounted(t *testing.T) {
@@ -72,4 +73,24 @@ func TestZerosDoNotHideWhatWasDropped(t *testing.T) {
 	assert.Equal(t, 8, got.Zeros)
 	assert.EqualValues(t, 1_600_000, got.Highest)
 	assert.EqualValues(t, 10_000_000, got.Most)
+}
+
+// TestWorkAboveALimitThatIsNotEnforcedBlocks: kubelets with --cpu-cfs-quota=false. A container with a limit of 0.2 cores
+// idles at 0.1 for 14 hours and works at 1 for 10 hours; without the samples of the work it would be sized for its idle
+// hours.
+func TestWorkAboveALimitThatIsNotEnforcedBlocks(t *testing.T) {
+	read := func(above func(at time.Time) bool) recommender.Implausible {
+		pod := web("aaaaa", func(at time.Time) (float64, bool) { return 0.1, !above(at) })
+		pod.implausible, pod.why = func(at time.Time) (float64, bool) { return 1, above(at) }, usage.DropLimit
+		s := newStore(&fake{pods: []fakePod{pod}})
+		s.Want(deployment("web"))
+		fill(t, s, now)
+		return s.Implausible(key("web"), now)[recommender.CPU]
+	}
+	work := read(func(at time.Time) bool { return at.Hour() >= 8 && at.Hour() < 18 })
+	assert.Equal(t, recommender.Implausible{Dropped: 109, AboveLimit: 109, Of: 277, Highest: 1000, Most: 10_000_000, Bound: recommender.OfLimit}, work)
+	assert.True(t, work.Blocks())
+	glitch := read(func(at time.Time) bool { return at.Equal(now.Add(-time.Hour)) })
+	assert.Equal(t, 1, glitch.AboveLimit)
+	assert.False(t, glitch.Blocks(), "a glitch")
 }

@@ -165,7 +165,7 @@ func (p *pool) follow(now time.Time) {
 	p.each(func(_ string, _ workload.KindName, t *track) {
 		for _, of := range t.histories {
 			for r := range of.seen {
-				of.seen[r] = min(of.seen[r], now.UnixMilli())
+				of.seen[r] = min(of.seen[r], uint32(now.Unix()))
 			}
 		}
 		sooner(&t.again, partialPause)

@@ -86,7 +86,9 @@ func viaPrometheus(t *testing.T, handler *promServer) (*history.Store, usage.Sou
 	settings := settings()
 	settings.Prometheus = &v1alpha1.PrometheusSource{Address: server.URL}
 	return history.New(history.Options{Dial: func(s usage.SourceSettings) (usage.Source, error) {
-		return prometheus.New(prometheus.ConfigOf(*s.Prometheus, prometheus.Credentials{}))
+		config := prometheus.ConfigOf(*s.Prometheus, prometheus.Credentials{})
+		config.Now = func() time.Time { return now }
+		return prometheus.New(config)
 	}}), settings
 }
 

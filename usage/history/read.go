@@ -126,7 +126,7 @@ func (s *Store) Profile(key Key, now time.Time) (recommender.Profile, bool) {
 	}
 	profile := known.profile
 	for r, at := range seen {
-		if of, at := &profile.Of[r], time.UnixMilli(at).UTC(); of.Points > 0 && at.After(of.Last) {
+		if of, at := &profile.Of[r], time.Unix(int64(at), 0).UTC(); of.Points > 0 && at.After(of.Last) {
 			of.Last = at
 			if at.After(profile.Last) {
 				profile.Last = at

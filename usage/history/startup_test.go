@@ -186,3 +186,45 @@ func TestDropsOfHistoriesAreCountedOnce(t *testing.T) {
 		assert.Equal(t, map[usage.Drop]int{usage.DropIdle: 64 + 11*i, usage.DropStartup: 2, usage.DropAmbiguous: 6 + i}, counts)
 	}
 }
+
+// TestStartsOfPodsThatAreGoneStayLeftOut: a Deployment is rolled every 10 minutes. A pod starts with 2 cores and works with
+// 0.1. A step is read again after its pod is gone, and then the pod's start is not known. Nor does the step forget what a
+// pod that is gone used.
+func TestStartsOfPodsThatAreGoneStayLeftOut(t *testing.T) {
+	for name, work := range map[string]float64{"the pod before works alike": 0.1, "it works more": 0.3} {
+		t.Run(name, func(t *testing.T) {
+			f := &fake{}
+			s := newStore(f)
+			s.Want(deployment("web"))
+			begin := now.Add(-6 * time.Hour)
+			for at := begin; at.Before(now); at = at.Add(time.Minute) {
+				f.set(func(f *fake) {
+					f.pods = nil
+					for n := range 36 {
+						born := begin.Add(time.Duration(n)*10*time.Minute + 30*time.Second)
+						gone := born.Add(10*time.Minute + 30*time.Second)
+						if born.After(at) {
+							break
+						}
+						pod := web(fmt.Sprintf("aaa%02d", n), func(at time.Time) (float64, bool) {
+							if at.Before(born.Add(2*time.Minute + step)) {
+								return 2, !at.Before(born)
+							}
+							if n%2 == 0 {
+								return work, !at.After(gone)
+							}
+							return 0.1, !at.After(gone)
+						})
+						pod.memory = func(at time.Time) (float64, bool) { return 1 << 20, !at.Before(born) && !at.After(gone) }
+						if pod.gone = !at.Before(gone); !pod.gone {
+							pod.started = born
+						}
+						f.pods = append(f.pods, pod)
+					}
+				})
+				s.Refresh(t.Context(), at)
+			}
+			assert.InEpsilon(t, work*1000, float64(profile(t, s, now).Of[recommender.CPU].Peak), 0.01)
+		})
+	}
+}

@@ -8,11 +8,17 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"attune.io/attune/usage"
 )
 
-// checksEvery is how often a server's data is checked.
-const checksEvery = time.Hour
+const (
+	// checksEvery is how often a server's data is checked.
+	checksEvery = time.Hour
+	// checksTimeout bounds all checks together, checksPatience how long the read that starts them waits for them.
+	checksTimeout, checksPatience = 10 * time.Second, 500 * time.Millisecond
+)
 
 // finding is one series of a check's answer.
 type finding struct {
@@ -32,24 +38,36 @@ var dataChecks = [...]struct {
 type checks struct {
 	// cluster is true if the operator or the policy names the cluster.
 	cluster bool
+	now     func() time.Time
 	mutex   sync.Mutex
-	// asked is when the server was last checked, by the end of the query.
+	// asked is when the server was last checked.
 	asked    time.Time
 	warnings [len(dataChecks)]string
 }
 
-// warn adds the warnings to the report. It checks the server once in checksEvery. After a failure the previous warnings
-// stay, and the failure is not reported, because the caller has its answer.
+// warn adds the warnings to the report. After a query about the present it checks the server, once in checksEvery, and
+// does not wait for a slow check: later answers have its warning. After a failure the previous warnings stay, and the
+// failure is not reported, because the caller has its answer.
 func (c *checks) warn(ctx context.Context, client *Client, query usage.Query, report *usage.Report) {
 	if len(query.Namespaces) == 0 {
 		return
 	}
+	if c.due(query) {
+		checked := make(chan struct{})
+		go func() {
+			defer close(checked)
+			bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), checksTimeout)
+			defer cancel()
+			c.ask(bounded, client, query)
+		}()
+		select {
+		case <-checked:
+		case <-ctx.Done():
+		case <-time.After(checksPatience):
+		}
+	}
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	if query.End.Sub(c.asked) >= checksEvery || query.End.Before(c.asked.Add(-checksEvery)) {
-		c.asked = query.End
-		c.ask(ctx, client, query)
-	}
 	for _, warning := range c.warnings {
 		if warning != "" {
 			report.Warn(warning)
@@ -57,9 +75,22 @@ func (c *checks) warn(ctx context.Context, client *Client, query usage.Query, re
 	}
 }
 
-// ask runs the checks, up to the first one that the server does not answer completely. The caller holds mutex.
+// due reports whether the caller must check the server now.
+func (c *checks) due(query usage.Query) bool {
+	now := c.now()
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if now.Sub(query.End) >= checksEvery || now.Sub(c.asked) < checksEvery {
+		return false
+	}
+	c.asked = now
+	return true
+}
+
+// ask runs the checks, up to the first one that the server does not answer completely.
 func (c *checks) ask(ctx context.Context, client *Client, query usage.Query) {
 	asked := query.Asked()
+	query.PodPrefixes = nil
 	for i, check := range dataChecks {
 		if i == 0 && c.cluster {
 			continue
@@ -73,7 +104,9 @@ func (c *checks) ask(ctx context.Context, client *Client, query usage.Query) {
 		if err != nil || said.Partial {
 			return
 		}
+		c.mutex.Lock()
 		c.warnings[i] = check.warning(found)
+		c.mutex.Unlock()
 	}
 }
 
@@ -102,7 +135,7 @@ const mostFalls, writersWindow = 3, 10 * time.Minute
 // is how often. The counters of two servers in one series fall at every second sample.
 func (s Scope) twoWriters(q usage.Query) string {
 	of := fmt.Sprintf("(container_cpu_usage_seconds_total{%s}[%s])", s.selector(q), span(writersWindow))
-	return fmt.Sprintf("topk(1, max by (namespace,pod,container) (resets%s > %d and resets%s >= 0.4 * count_over_time%s))", of, mostFalls, of, of)
+	return fmt.Sprintf("topk(1, max by (namespace,pod,container) (resets%s >= 0.4 * count_over_time%s) > %d)", of, of, mostFalls)
 }
 
 func writersWarning(found []finding) string {
@@ -116,44 +149,37 @@ func writersWarning(found []finding) string {
 // otherNames are labels with the names of containers, in series without the label container.
 var otherNames = []string{"exported_container", "container_name", "container_label_io_kubernetes_container_name"}
 
-// watched are the metrics that regressions are judged by, with what cannot be judged without them.
-var watched = []struct{ metric, cannot string }{
-	{"container_oom_events_total", "OOM kills of child processes"},
-	{"container_cpu_cfs_periods_total", "CPU throttling"},
-	{"container_pressure_cpu_waiting_seconds_total", "waits for CPU"},
-}
+// oomEvents is the metric of OOM kills. Every kubelet reports it for every container. Missing throttling and pressure
+// are no warning: a cluster may have no CPU limits, or no PSI. The end of an observation names them (package harm).
+const oomEvents = "container_oom_events_total"
 
 // missing is the PromQL expression of what cAdvisor reports and the server does not have. Each element names it in the
-// label container: one of watched, one of otherNames, or "container", whose value is the number of scrape targets with
+// label container: oomEvents, one of otherNames, or "container", whose value is the number of scrape targets with
 // usage of pods, but of no containers.
 //
-// No scope by namespaces: a namespace may have no container with a CPU limit. Pressure that is always 0 comes from a
-// kernel without PSI. Throttling needs a container with a CPU limit; a server that drops the limits is taken to have one
-// if it drops the OOM kills, too.
-func (s Scope) missing(usage.Query) string {
+// At one moment it selects the CPU counters of the query's namespaces three times, those of the pods' own cgroups once
+// and their OOM counters once: less than Scope.CPU, which reads a whole window of samples. Other series are selected by a
+// label of otherNames, which healthy servers do not have, and are not limited to namespaces: their label namespace is
+// another one or missing.
+func (s Scope) missing(q usage.Query) string {
 	const cpu = "container_cpu_usage_seconds_total"
-	of := func(metric, matchers string) string { return metric + "{" + matchers + s.matchers + "}" }
-	named := func(metric string) string { return of(metric, `container!="",container!="POD"`) }
-	none := func(metric string) string { return "absent(" + named(metric) + ")" }
-	known := " unless on () " + none(cpu)
-	found := []struct{ name, expression string }{
-		{otherNames[0], fmt.Sprintf("count(%s)", of(cpu, otherNames[0]+`!=""`))},
-		{otherNames[1], fmt.Sprintf("count(%s) unless on () count(%s)", of(cpu, otherNames[1]+`!="",container=""`), named(cpu))},
-		{otherNames[2], fmt.Sprintf("count(%s) unless on () count(%s)", of(cpu, otherNames[2]+`!="",container=""`), named(cpu))},
-		{"container", fmt.Sprintf("count(count by (instance) (%s) unless on (instance) count by (instance) (%s))", of(cpu, `container="",pod!=""`), named(cpu))},
-		{watched[0].metric, none(watched[0].metric) + known},
-		{watched[1].metric, fmt.Sprintf("%s and on () (count(%s) or %s)%s", none(watched[1].metric), named("container_spec_cpu_quota"), none(watched[0].metric), known)},
-		{watched[2].metric, fmt.Sprintf("absent(%s > 0)%s", named(watched[2].metric), known)},
+	of := func(matchers string) string { return cpu + "{" + matchers + s.matchers + "}" }
+	selector := s.selector(q)
+	named := cpu + "{" + selector + "}"
+	pods := cpu + "{" + strings.Replace(selector, namesOnly, `container="",pod!=""`, 1) + "}"
+	q.Namespaces = append([]string{metav1.NamespaceSystem}, q.Namespaces...) // the query's may have no running pod
+	label := func(expression, name string) string {
+		return fmt.Sprintf("label_replace(%s,%q,%q,%q,%q)", expression, "container", name, "", "")
 	}
-	var each []string
-	for _, f := range found {
-		each = append(each, fmt.Sprintf("label_replace(%s,%q,%q,%q,%q)", f.expression, "container", f.name, "", ""))
-	}
-	return fmt.Sprintf("topk(%d, %s)", len(found), strings.Join(each, " or "))
+	old := func(name string) string { return label("count("+of(name+`!="",container=""`)+")", name) }
+	return fmt.Sprintf("topk(5, %s or (%s or %s) unless on () count(%s) or %s or %s)",
+		label("count("+of(otherNames[0]+`!=""`)+")", otherNames[0]), old(otherNames[1]), old(otherNames[2]), cpu+"{"+s.selector(q)+"}",
+		label(fmt.Sprintf("count(count by (instance) (%s) unless on (instance) count by (instance) (%s))", pods, named), "container"),
+		label(fmt.Sprintf("absent(%s{%s}) and on () count(%s)", oomEvents, selector, named), oomEvents))
 }
 
 func missingWarning(found []finding) string {
-	var all, metrics, cannot []string
+	var all []string
 	has := func(name string) int {
 		return slices.IndexFunc(found, func(f finding) bool { return f.of.Container == name })
 	}
@@ -170,14 +196,9 @@ func missingWarning(found []finding) string {
 		all = append(all, fmt.Sprintf("%.0f of its scrape targets report usage of pods, but of no containers, because the container runtime or a relabeling "+
 			"rule drops the label container: keep the label, or scrape /metrics/resource of the kubelets", found[i].value))
 	}
-	for _, w := range watched {
-		if has(w.metric) >= 0 {
-			metrics, cannot = append(metrics, w.metric), append(cannot, w.cannot)
-		}
-	}
-	if len(metrics) > 0 {
-		all = append(all, fmt.Sprintf("it has no samples of %s, so attune cannot check resized pods for %s: keep the samples of /metrics/cadvisor "+
-			"in the scrape configuration", strings.Join(metrics, ", "), strings.Join(cannot, ", ")))
+	if has(oomEvents) >= 0 {
+		all = append(all, "it has no samples of "+oomEvents+", so attune cannot check resized pods for OOM kills of child processes: keep the "+
+			"samples of /metrics/cadvisor in the scrape configuration")
 	}
 	return strings.Join(all, "; ")
 }

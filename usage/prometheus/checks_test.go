@@ -3,6 +3,10 @@ package prometheus_test
 import (
 	"fmt"
 	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -121,9 +125,8 @@ func without(all seriesByText, metrics ...string) seriesByText {
 // containers, is named with the cause and the fix.
 func TestWhatAServerLacksIsSaid(t *testing.T) {
 	const oom, periods, quota, pressure = "container_oom_events_total", "container_cpu_cfs_periods_total", "container_spec_cpu_quota", "container_pressure_cpu_waiting_seconds_total"
-	lacks := func(metrics, cannot string) []string {
-		return []string{"it has no samples of " + metrics + ", so attune cannot check resized pods for " + cannot + ": keep the samples of /metrics/cadvisor in the scrape configuration"}
-	}
+	lacks := []string{"it has no samples of container_oom_events_total, so attune cannot check resized pods for OOM kills of child processes: keep the samples of " +
+		"/metrics/cadvisor in the scrape configuration"}
 	with := func(sets ...seriesByText) seriesByText {
 		all := seriesByText{}
 		for _, set := range sets {
@@ -142,16 +145,18 @@ func TestWhatAServerLacksIsSaid(t *testing.T) {
 		all  seriesByText
 		want []string
 	}{
-		"a kubelet":                      {cadvisor(ofWeb), nil},
-		"nothing at all":                 {seriesByText{}, nil},
-		"throttled seconds are not used": {without(cadvisor(ofWeb), "container_cpu_cfs_throttled_seconds_total"), nil},
-		"an allow-list of CPU and memory": {without(cadvisor(ofWeb), oom, periods, quota, pressure),
-			lacks(oom+", "+periods+", "+pressure, "OOM kills of child processes, CPU throttling, waits for CPU")},
-		"an allow-list with throttling": {without(cadvisor(ofWeb), oom, quota, pressure), lacks(oom+", "+pressure, "OOM kills of child processes, waits for CPU")},
-		"no container has a CPU limit":  {without(cadvisor(ofWeb), periods, quota), nil},
-		"throttling is dropped":         {without(cadvisor(ofWeb), periods), lacks(periods, "CPU throttling")},
-		"a kernel without pressure": {with(cadvisor(ofWeb), seriesByText{pressure + "{" + ofWeb + "}": steady(0)}),
-			lacks(pressure, "waits for CPU")},
+		"a kubelet":                       {cadvisor(ofWeb), nil},
+		"nothing at all":                  {seriesByText{}, nil},
+		"throttled seconds are not used":  {without(cadvisor(ofWeb), "container_cpu_cfs_throttled_seconds_total"), nil},
+		"an allow-list of CPU and memory": {without(cadvisor(ofWeb), oom, periods, quota, pressure), lacks},
+		"an allow-list with throttling":   {without(cadvisor(ofWeb), oom, quota, pressure), lacks},
+		"no container has a CPU limit":    {without(cadvisor(ofWeb), periods, quota), nil},
+		"throttling is dropped":           {without(cadvisor(ofWeb), periods), nil},
+		"a cluster without pressure":      {without(cadvisor(ofWeb), pressure), nil},
+		"a kernel without pressure":       {with(cadvisor(ofWeb), seriesByText{pressure + "{" + ofWeb + "}": steady(0)}), nil},
+		"OOM kills of another namespace":  {with(without(cadvisor(ofWeb), oom), cadvisor(`namespace="bank",pod="web-1",container="app",instance="10.0.0.1:10250"`)), lacks},
+		"a namespace without pods, and a standalone cAdvisor": {with(cadvisor(`namespace="kube-system",pod="dns-1",container="dns"`),
+			cadvisor(`container_label_io_kubernetes_pod_name="web-1",container_label_io_kubernetes_container_name="app"`)), nil},
 		"pods' own cgroups alone":        {podsOnly, drops},
 		"one of two kubelets drops it":   {with(cadvisor(ofWeb), podsOnly), drops},
 		"a pod's own cgroup beside":      {with(cadvisor(ofWeb), cadvisor(`namespace="shop",pod="web-1",instance="10.0.0.1:10250"`)), nil},
@@ -189,4 +194,57 @@ func TestTwoWritersOfOneSeriesAreSaid(t *testing.T) {
 			`Enable deduplication, or give each server a label of its own$`, got[0], name)
 	}
 	assert.Empty(t, of(func(minutes int) (float64, bool) { return float64(3 - minutes%3), true }), "it restarts every three minutes")
+}
+
+// TestChecksAreOnceAnHour: by the clock, also while a backfill alternates queries about the past and about new steps, and
+// never about the past.
+func TestChecksAreOnceAnHour(t *testing.T) {
+	now := moment
+	client, asked := holding(t, prometheus.Config{Now: func() time.Time { return now }}, cadvisor(ofWeb))
+	read := func(end time.Time) int64 {
+		before := asked.Load()
+		_, err := client.Read(t.Context(), usage.Query{Namespaces: []string{"shop"}, Start: end, End: end, Step: time.Minute, RateWindow: time.Minute}, func(usage.Series) {})
+		require.NoError(t, err)
+		return asked.Load() - before - 2
+	}
+	for day := range 14 {
+		assert.Zero(t, read(moment.Add(-time.Duration(day+1)*24*time.Hour)), "the past")
+		assert.EqualValues(t, map[bool]int{true: 3}[day == 0], read(moment), "new steps")
+	}
+	now = now.Add(time.Hour - time.Second)
+	assert.Zero(t, read(moment))
+	assert.Zero(t, read(now))
+	now = now.Add(time.Second)
+	assert.Zero(t, read(moment), "the past")
+	assert.EqualValues(t, 3, read(now))
+}
+
+// TestASlowCheckDelaysNoRead: neither the read that starts it nor others. Its end is not waited for, and its failure is not
+// repeated within the hour.
+func TestASlowCheckDelaysNoRead(t *testing.T) {
+	var checks atomic.Int64
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.FormValue("query"), "topk(") {
+			checks.Add(1)
+			<-r.Context().Done()
+		}
+		fmt.Fprint(w, `{"status":"success","data":{"resultType":"matrix","result":[]}}`)
+	}))
+	t.Cleanup(slow.Close)
+	client := newClient(t, prometheus.Config{Address: slow.URL, Timeout: 3 * time.Second, Now: func() time.Time { return moment }})
+	for range 2 {
+		took := make(chan time.Duration, 2)
+		for range 2 {
+			go func() {
+				began := time.Now()
+				_, err := client.Read(t.Context(), usage.Query{Namespaces: []string{"shop"}, Start: moment, End: moment, Step: time.Minute, RateWindow: time.Minute}, func(usage.Series) {})
+				assert.NoError(t, err)
+				took <- time.Since(began)
+			}()
+		}
+		for range 2 {
+			assert.Less(t, <-took, 2*time.Second)
+		}
+	}
+	assert.EqualValues(t, 1, checks.Load(), "those after a failed one are not sent")
 }

@@ -56,6 +56,10 @@ func New(config Config) (*Client, error) {
 		parameters.Set(name, value)
 	}
 	base.RawQuery = ""
+	now := config.Now
+	if now == nil {
+		now = time.Now
+	}
 	return &Client{
 		http:       &http.Client{Transport: transport, CheckRedirect: sameHost},
 		base:       base,
@@ -65,7 +69,7 @@ func New(config Config) (*Client, error) {
 		timeout:    cmp.Or(config.Timeout, DefaultTimeout),
 		maxBytes:   cmp.Or(config.MaxBytes, DefaultMaxBytes),
 		scope:      ScopeOf(config.Labels),
-		checks:     checks{cluster: config.Labels[clusterLabel] != ""},
+		checks:     checks{cluster: config.Labels[clusterLabel] != "", now: now},
 	}, nil
 }
 

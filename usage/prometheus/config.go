@@ -73,6 +73,8 @@ type Config struct {
 	Timeout time.Duration
 	// MaxBytes of one answer, unpacked; 0: DefaultMaxBytes.
 	MaxBytes int64
+	// Now is the clock for the hourly checks of the server's data; nil: time.Now.
+	Now func() time.Time
 }
 
 // Credentials are the values of the Secrets that a source names. All are empty if it names no Secrets.

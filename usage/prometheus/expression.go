@@ -92,11 +92,14 @@ func highest(expression string) string {
 // mostSelected bounds the bytes of names in one selector of an expression that has up to five of them (see mostNames).
 const mostSelected = 2_900
 
+// namesOnly matches series of containers with a name.
+const namesOnly = `container!="",container!="POD"`
+
 // selector excludes the pods' own cgroups and their sandboxes, which have no container name or, in older runtimes, the
 // name POD. If the names are too many for one expression, it omits them: the answer then has more than requested, and
 // Query.Asked selects the requested part.
 func (s Scope) selector(q usage.Query) string {
-	matchers := `container!="",container!="POD"`
+	matchers := namesOnly
 	namespaces := "namespace" + oneOf(q.Namespaces)
 	if len(namespaces) > mostSelected {
 		namespaces = `namespace!=""`

@@ -108,6 +108,16 @@ func TestFactsAreLookedUpOncePerSeries(t *testing.T) {
 	report, err = Read(t.Context(), Everything, query, answer, func(usage.Series) {})
 	require.NoError(t, err)
 	assert.Equal(t, map[usage.Drop]int{usage.DropLimit: 1}, report.Dropped)
+
+	gone := func(of func(namespace, pod, container string) usage.Facts) bool {
+		query.Of, got = of, nil
+		_, err = Read(t.Context(), Everything, query, answer, func(s usage.Series) { got = append(got, s) })
+		require.NoError(t, err)
+		return got[0].Gone
+	}
+	assert.True(t, gone(func(string, string, string) usage.Facts { return usage.Facts{} }))
+	assert.False(t, gone(func(string, string, string) usage.Facts { return usage.Facts{Created: created} }))
+	assert.False(t, gone(nil), "nothing is known of any pod")
 }
 
 // TestDropsAreCountedOnce: reads overlap, and a dropped sample counts when its step is read first.

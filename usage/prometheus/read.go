@@ -96,7 +96,8 @@ func (p *picker) element(e Element) {
 	if p.query.Of != nil {
 		facts = p.query.Of(of.Namespace, of.Pod, of.Container)
 	}
-	out := usage.Series{Namespace: of.Namespace, Pod: of.Pod, Container: of.Container, Started: facts.Started, Restarts: facts.Restarts}
+	out := usage.Series{Namespace: of.Namespace, Pod: of.Pod, Container: of.Container, Started: facts.Started, Restarts: facts.Restarts,
+		Gone: p.query.Of != nil && facts.Created == 0}
 	samples, implausible := p.usable(e, facts, &out)
 	if len(samples)+len(implausible) == 0 {
 		return

@@ -106,9 +106,10 @@ func TestOneOfTwoClusters(t *testing.T) {
 // TestTwoClustersAreSaid: if no cluster is named, every answer warns of two clusters, and the server is checked once an
 // hour.
 func TestTwoClustersAreSaid(t *testing.T) {
-	client, asked := holding(t, prometheus.Config{}, twoClusters())
+	at := moment
+	client, asked := holding(t, prometheus.Config{Now: func() time.Time { return at }}, twoClusters())
 	read := func(after time.Duration) []string {
-		at := moment.Add(-10 * time.Minute).Add(after)
+		at = moment.Add(-10 * time.Minute).Add(after)
 		report, err := client.Read(t.Context(), usage.Query{Namespaces: []string{"shop"}, Start: at, End: at, Step: time.Minute, RateWindow: time.Minute}, func(usage.Series) {})
 		require.NoError(t, err)
 		return report.Warnings

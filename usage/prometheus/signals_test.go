@@ -43,6 +43,9 @@ func holding(t *testing.T, config prometheus.Config, series map[string]func(minu
 	}))
 	t.Cleanup(server.Close)
 	config.Address = server.URL
+	if config.Now == nil {
+		config.Now = func() time.Time { return moment }
+	}
 	return newClient(t, config), asked
 }
 
