@@ -79,7 +79,7 @@ func TestTargetIsAFixedPoint(t *testing.T) {
 		in, _ := randomInput(rng)
 		in.Original = randomSize(rng)
 		r := Recommend(in)
-		at := Move{Target: applicable(r), MemoryLimitFloor: r.MemoryLimitFloor, Live: r.Target, Original: in.Original, Settings: in.Settings}
+		at := Move{Target: applicable(r), CPULimitFloor: r.CPULimitFloor, MemoryLimitFloor: r.MemoryLimitFloor, OOMFloor: max(in.Floors[Memory].Amount, in.Killed.Amount), Live: r.Target, Original: in.Original, Settings: in.Settings}
 		if len(r.Holds) == 0 {
 			require.Equal(t, r.Target, NextStep(at).Next, "%+v", in.Original)
 		}
@@ -194,7 +194,7 @@ func assertSentence(t *testing.T, text string) {
 
 func assertSoundChange(t *testing.T, in Input, r Recommendation, live Size) {
 	t.Helper()
-	m := Move{Target: applicable(r), MemoryLimitFloor: r.MemoryLimitFloor, Live: live, Original: in.Original, Settings: in.Settings}
+	m := Move{Target: applicable(r), CPULimitFloor: r.CPULimitFloor, MemoryLimitFloor: r.MemoryLimitFloor, OOMFloor: max(in.Floors[Memory].Amount, in.Killed.Amount), Live: live, Original: in.Original, Settings: in.Settings}
 	change := NextStep(m)
 	assertReadable(t, change.Steps, change.Holds)
 	for _, resource := range Resources {
