@@ -31,6 +31,10 @@ func policies(seen *Seen, f *findings) {
 		if policy.OfCluster(p) {
 			status = "kubectl attune status --all-namespaces"
 		}
+		own, _ := policy.Resolve(nil, nil, p)
+		for _, doubt := range own.Doubts {
+			f.add(Warning, status, "policy %s: %s. Until then attune requests at least 4Mi", named(p), doubt.Sentence)
+		}
 		degraded := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionDegraded)
 		if degraded != nil && degraded.Status == metav1.ConditionTrue {
 			f.add(Problem, status, "policy %s is degraded, %s: %s", named(p), degraded.Reason, degraded.Message)

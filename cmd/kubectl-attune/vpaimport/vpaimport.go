@@ -103,7 +103,8 @@ func Import(object *unstructured.Unstructured, containers []string) (*input.Writ
 	x.boost()
 	x.rest(spec)
 	written := input.WritePolicy(input.Metadata{Name: object.GetName(), Namespace: object.GetNamespace()}, x.spec)
-	if _, err := policy.Resolve(nil, nil, &v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: written.Metadata.Name}, Spec: x.spec}); err != nil {
+	made := &v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: written.Metadata.Name}, Spec: x.spec}
+	if _, err := policy.ResolveNew(nil, nil, made, policy.Operator{SourceNamespaces: []string{"*"}}); err != nil {
 		x.note("its policy is invalid, correct it before you apply it: %v", err)
 	}
 	return written, x.notes
