@@ -47,6 +47,9 @@ type gathered struct {
 type answer struct {
 	container         string
 	cpu, peak, memory []float64
+	// start is the highest CPU of starts, which cpu and peak leave out, and startAt the newest step with such.
+	start   float64
+	startAt int64
 	// implausible has the impossible samples, indexed by resource; nil: there are none.
 	implausible *[2]impossible
 	next        *answer
@@ -98,8 +101,8 @@ func (s *collector) take(series usage.Series) {
 	}
 	to := s.answer(&of.answers[number], series.Container)
 	wish := &of.wishes[number]
-	s.raiseCPU(&to.cpu, &series, series.CPU, wish, s.query.RateWindow)
-	s.raiseCPU(&to.peak, &series, series.CPUPeak, wish, s.query.Step+s.query.RateWindow)
+	s.raiseCPU(to, &to.cpu, &series, series.CPU, wish, s.query.RateWindow)
+	s.raiseCPU(to, &to.peak, &series, series.CPUPeak, wish, s.query.Step+s.query.RateWindow)
 	s.raise(&to.memory, series.Memory)
 	s.raiseImpossible(to, recommender.CPU, series.CPUImplausible, &series)
 	s.raiseImpossible(to, recommender.Memory, series.MemoryImplausible, &series)
@@ -123,14 +126,21 @@ func (a *answer) impossible(r recommender.Resource) *impossible {
 	return &a.implausible[r]
 }
 
-// raiseCPU is raise without the CPU of the container's start, which a Job needs for its whole work.
-func (s *collector) raiseCPU(values *[]float64, of *usage.Series, samples []usage.Sample, wish *wish, window time.Duration) {
+// raiseCPU is raise without the CPU of the container's start, which a Job needs for its whole work. Only the highest CPU of
+// starts is kept.
+func (s *collector) raiseCPU(to *answer, values *[]float64, of *usage.Series, samples []usage.Sample, wish *wish, window time.Duration) {
 	if kind := wish.workload.Kind; of.Started == 0 || kind == v1alpha1.KindJob || kind == v1alpha1.KindCronJob {
 		s.raise(values, samples)
 		return
 	}
 	before, after, left := of.AroundStart(samples, wish.startup, window)
 	s.query.Drop(&s.report, usage.DropStartup, left...)
+	for _, sample := range left {
+		if sample.Value > to.start && sample.Value <= math.MaxFloat32 {
+			to.start = sample.Value
+		}
+		to.startAt = max(to.startAt, usage.StepHolding(time.UnixMilli(sample.At), s.query.Step))
+	}
 	s.raise(values, before)
 	s.raise(values, after)
 }
@@ -319,6 +329,7 @@ func (m *merge) container(track *track, a *answer) bool {
 	}
 	different = m.replace(&known.memory, a.memory) || different
 	different = known.countImplausible(a, m) || different
+	different = known.starts.raise(float32(a.start), a.startAt, m.pool.length) || different
 	if different {
 		known.version++
 	}
