@@ -170,7 +170,11 @@ func (c *chain) limit(request Amount) Amount {
 		return request
 	}
 	to := Allocation{Request: request, Limit: Brake(LimitFor(c.resource, c.original, request, c.limitFloor), c.ceiling)}
-	to = c.resource.CapLimit(c.original, to, c.settings.limitMost(max(c.learned.Amount, c.killed)))
+	learned := c.killed
+	if c.resource == Memory {
+		learned = max(learned, c.learned.Amount)
+	}
+	to = c.resource.CapLimit(c.original, to, c.settings.limitMost(Memory.Whole(learned)))
 	return raiseToLeast(c.original.Limit, to.Limit, least[c.resource].Limit)
 }
 
