@@ -244,14 +244,18 @@ func unpack(r *bytes.Reader) (Checkpoint, error) {
 		}
 		highest[i].restore(*values)
 	}
-	var start [4]byte
-	if _, err := io.Copy(io.Discard, symbols); err == nil && r.Len() == len(start) {
-		r.Read(start[:])
-		if v := math.Float32frombits(binary.LittleEndian.Uint32(start[:])); v > 0 && v <= math.MaxFloat32 {
-			c.Start = v
-		}
+	if _, err := io.Copy(io.Discard, symbols); err == nil {
+		c.Start = readStart(r)
 	}
 	return c, nil
+}
+
+// readStart reads Checkpoint.Start; 0: there is none.
+func readStart(r *bytes.Reader) (start float32) {
+	if err := binary.Read(r, binary.LittleEndian, &start); err != nil || !(start > 0 && start <= math.MaxFloat32) {
+		return 0
+	}
+	return start
 }
 
 // maximum is the highest value of a column, and its index; -1: the column is empty.
