@@ -109,7 +109,7 @@ func TestBrakeOnSteps(t *testing.T) {
 	r := Recommend(in)
 	live := Size{Memory: {Request: 256 * mi, Limit: 512 * mi}}
 	for range 20 {
-		live = NextStep(Move{Target: r.Target, Live: live, Original: in.Original, MemoryLimitFloor: r.MemoryLimitFloor, Settings: in.Settings}).Next
+		live = NextStep(Move{Target: r.Target, Live: live, Original: in.Original, CPULimitFloor: r.CPULimitFloor, MemoryLimitFloor: r.MemoryLimitFloor, OOMFloor: max(in.Floors[Memory].Amount, in.Killed.Amount), Settings: in.Settings}).Next
 		require.LessOrEqual(t, live[Memory].Limit, Amount(1024*mi))
 		require.LessOrEqual(t, live[Memory].Request, live[Memory].Limit)
 	}

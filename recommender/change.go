@@ -53,7 +53,7 @@ type step struct {
 	// raisedPast is the dead band of a raise, in percent of the live request.
 	raisedPast Amount
 	// limitFloor is the minimum of a memory limit, in bytes; 0 for CPU and for limits that do not change. keptLimit is
-	// the CPU limit that a decrease leaves (CPULimitFloor).
+	// the CPU limit that a decrease leaves (Move.CPULimitFloor).
 	limitFloor, keptLimit Amount
 	// ceiling bounds raises of a memory limit, in bytes; 0: no ceiling.
 	ceiling Amount
@@ -80,10 +80,14 @@ func newStep(m *Move, resource Resource) *step {
 		s.largest = max(largest, s.original.Limit, s.live.Limit) // it lowers nothing
 	}
 	if resource == CPU {
-		s.keptLimit = s.settings.CPULimitFloor(s.original, m.Target[CPU])
+		s.keptLimit = m.CPULimitFloor
 	}
 	if resource == Memory && s.limitFollows() {
-		s.limitFloor = Brake(resource.Whole(m.MemoryLimitFloor), s.largest)
+		floor := resource.Whole(m.MemoryLimitFloor)
+		if !s.pinned() { // pin holds what is above maxAllowed
+			floor = max(s.settings.RaisedWithin(floor, m.OOMFloor, s.original), min(floor, s.live.Limit))
+		}
+		s.limitFloor = Brake(floor, s.largest)
 		// Target and floor are within the ceiling of the recommendation, which knows more OOM kills.
 		s.ceiling = max(cmp.Or(m.Target[resource].Limit, MemoryCeiling(s.original, Floor{}, s.settings.MinAllowed)), s.limitFloor, s.live.Limit)
 	}
@@ -193,7 +197,8 @@ func (s *step) limit() Amount {
 		return s.live.Limit
 	}
 	limit := max(Brake(Brake(LimitFor(s.resource, s.original, s.next.Request, s.keptLimit), s.largest), s.ceiling), s.next.Request)
-	limit = s.resource.CapLimit(s.original, Allocation{Request: s.next.Request, Limit: limit}, s.settings.limitMost(max(s.limitFloor, s.keptLimit))).Limit
+	limit = s.resource.CapLimit(s.original, Allocation{Request: s.next.Request, Limit: limit}, s.settings.limitMost(s.limitFloor)).Limit
+	limit = max(limit, min(s.keptLimit, s.live.Limit))
 	if s.next.Request == s.live.Request {
 		limit = s.caughtUp(max(limit, s.limitFloor))
 	}
@@ -280,16 +285,6 @@ func LimitFor(r Resource, original Allocation, request, floor Amount) Amount {
 		limit = max(limit, r.Whole(floor))
 	}
 	return limit
-}
-
-// CPULimitFloor is the floor of LimitFor for a target's CPU: its limit, if usage keeps that above the ratio's and
-// maxAllowed; otherwise 0.
-func (s *ResourceSettings) CPULimitFloor(original, target Allocation) Amount {
-	plain := Allocation{Request: target.Request, Limit: LimitFor(CPU, original, target.Request, 0)}
-	if target.Limit <= CPU.CapLimit(original, plain, s.MaxAllowed).Limit {
-		return 0
-	}
-	return target.Limit
 }
 
 // above is a limit rounded down to a whole amount. If that would make it equal to its request, which may change the QoS

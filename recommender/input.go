@@ -59,6 +59,9 @@ type Profile struct {
 	// Runs counts the stretches of time with data. Two steps with data more than RunGap steps apart belong to different
 	// runs.
 	Runs int
+	// Starts is the highest CPU usage of containers that were starting, which the history of CPU leaves out; 0: none is
+	// known. It bounds decreases of the limit alone.
+	Starts Usage
 }
 
 // RunGap is the largest distance, in steps, between two steps with data of one run: a single step may have been lost.

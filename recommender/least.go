@@ -54,11 +54,19 @@ func (r Resource) CapLimit(was, to Allocation, most Amount) Allocation {
 	return to
 }
 
-// limitMost is the amount above which maxAllowed lets no limit be raised, unless the limit's floor is higher; 0: no
-// bound.
-func (s *ResourceSettings) limitMost(floor Amount) Amount {
+// limitMost is the amount above which maxAllowed lets no limit be raised, unless a higher one was learned; 0: no bound.
+func (s *ResourceSettings) limitMost(learned Amount) Amount {
 	if s.MaxAllowed == 0 {
 		return 0
 	}
-	return max(s.MaxAllowed, floor)
+	return max(s.MaxAllowed, learned)
+}
+
+// RaisedWithin is the part of a memory limit's floor to which a limit is raised: what was learned from OOM kills, and what usage
+// needs as far as the original limit or maxAllowed.
+func (s *ResourceSettings) RaisedWithin(floor, learned Amount, original Allocation) Amount {
+	if s.MaxAllowed == 0 {
+		return floor
+	}
+	return min(floor, max(original.Limit, Memory.WholeDown(s.MaxAllowed), Memory.Whole(learned)))
 }

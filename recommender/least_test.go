@@ -58,15 +58,46 @@ func TestLeastSizesAreStable(t *testing.T) {
 	}
 }
 
-// Usage above maxAllowed keeps the CPU limit above it: a resize step sets the same limit as the target.
-func TestMaxAllowedLeavesTheCPULimitThatUsageNeeds(t *testing.T) {
-	in := input(flat(2016, 3.25, mi))
+// Usage above maxAllowed raises no limit above max(original limit, maxAllowed), and lowers no limit below 1.1 times its
+// peak. An OOM kill raises the memory limit further.
+func TestMaxAllowedAndTheLimitThatUsageNeeds(t *testing.T) {
+	in := input(flat(2016, 3.25, 1000*mi))
 	in.Profile.Of[CPU].Peak = 4500
-	in.Original[CPU] = Allocation{Request: 1000, Limit: 2000}
-	in.Settings.Of[CPU].LimitsFollow, in.Settings.Of[CPU].MaxAllowed, in.Settings.Of[CPU].MaxChangePercent = true, 4000, 1000
-	target := Target(in).Target
-	assert.Equal(t, Amount(4950), target[CPU].Limit)
-	assert.Equal(t, Amount(4950), in.Settings.Of[CPU].CPULimitFloor(in.Original[CPU], target[CPU]))
-	step := NextStep(Move{Target: target, Live: in.Original, Original: in.Original, Settings: in.Settings})
-	assert.Equal(t, target[CPU], step.Next[CPU])
+	in.Original = Size{{Request: 1000, Limit: 2000}, {Request: 600 * mi, Limit: 700 * mi}}
+	for r := range in.Settings.Of {
+		of := &in.Settings.Of[r]
+		of.LimitsFollow, of.MaxChangePercent, of.MaxAllowed, of.AllowDecrease = true, 1000, Size{{Request: 4000}, {Request: 900 * mi}}[r].Request, true
+	}
+	end := func(live Size) Size {
+		rec := Recommend(in)
+		m := Move{Target: rec.Target, CPULimitFloor: rec.CPULimitFloor, MemoryLimitFloor: rec.MemoryLimitFloor, OOMFloor: in.Killed.Amount, Live: live,
+			Original: in.Original, Settings: in.Settings}
+		for range 20 {
+			m.Live = NextStep(m).Next
+		}
+		return m.Live
+	}
+	want := Size{{Request: 3900, Limit: 4000}, {Request: 900 * mi, Limit: 901 * mi}} // above the request
+	assert.Equal(t, want, Recommend(in).Target)
+	assert.Equal(t, want, end(in.Original))
+	assert.Equal(t, Size{{Request: 3900, Limit: 4950}, {Request: 900 * mi, Limit: 1100 * mi}}, end(Size{{Request: 1000, Limit: 6000}, {Request: mi, Limit: 2000 * mi}}))
+	assert.Equal(t, Size{{Request: 3900, Limit: 4500}, {Request: 900 * mi, Limit: 1050 * mi}}, end(Size{{Request: 1000, Limit: 4500}, {Request: mi, Limit: 1050 * mi}}))
+
+	in.Killed = Floor{Amount: 1300 * mi}
+	want[Memory].Limit = 1300 * mi
+	assert.Equal(t, want, Recommend(in).Target)
+	assert.Equal(t, want, end(in.Original))
+}
+
+// The peak of starts is not in the history of CPU. It bounds decreases of the limit as any other peak.
+func TestACPULimitIsNotLoweredBelowTheStart(t *testing.T) {
+	in := input(flat(2016, 0.1, 50*mi))
+	in.Original[CPU], in.Settings.Of[CPU].LimitsFollow = Allocation{Request: 500, Limit: 2000}, true
+	assert.Equal(t, Allocation{Request: 120, Limit: 480}, Recommend(in).Target[CPU])
+	in.Profile.Starts = 2000
+	r := Recommend(in)
+	assert.Equal(t, Allocation{Request: 120, Limit: 2000}, r.Target[CPU])
+	assert.Equal(t, Amount(2200), r.CPULimitFloor)
+	in.Profile.Starts = 1000
+	assert.Equal(t, Allocation{Request: 120, Limit: 1100}, Recommend(in).Target[CPU])
 }

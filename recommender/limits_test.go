@@ -47,8 +47,8 @@ func TestLimitFor(t *testing.T) {
 	}
 }
 
-// maxAllowed bounds raises of limits. It lowers no limit below the original one or 1.1 times the peak, and keeps a
-// memory limit above its request. A resize step stops at the same limit.
+// maxAllowed bounds raises of limits. It lowers no limit below the original one, and keeps a memory limit above its
+// request. A resize step stops at the same limit.
 func TestLimitsStayWithinMaxAllowed(t *testing.T) {
 	for name, c := range map[string]struct {
 		original       Allocation
@@ -58,7 +58,7 @@ func TestLimitsStayWithinMaxAllowed(t *testing.T) {
 	}{
 		"bounded":                      {Allocation{Request: 100 * mi, Limit: 400 * mi}, 600 * mi, 300, 300, 390 * mi, 600 * mi},
 		"the original limit is higher": {Allocation{Request: 400 * mi, Limit: 900 * mi}, 500 * mi, 300, 300, 390 * mi, 877 * mi},
-		"1.1 times the peak is higher": {Allocation{Request: 100 * mi, Limit: 400 * mi}, 300 * mi, 200, 600, 300 * mi, 660 * mi},
+		"1.1 times the peak is higher": {Allocation{Request: 100 * mi, Limit: 400 * mi}, 300 * mi, 200, 600, 300 * mi, 400 * mi},
 		"a request at the bound":       {Allocation{Request: 100 * mi, Limit: 200 * mi}, 350 * mi, 300, 300, 350 * mi, 351 * mi},
 		"request and limit equal":      {Allocation{Request: 400 * mi, Limit: 400 * mi}, 350 * mi, 300, 300, 350 * mi, 350 * mi},
 		"no bound: twice the request":  {Allocation{Request: 10 * mi, Limit: 800 * mi}, 0, 700, 700, 910 * mi, 1600 * mi},
@@ -76,7 +76,7 @@ func TestLimitsStayWithinMaxAllowed(t *testing.T) {
 			assert.Equal(t, Allocation{Request: c.request, Limit: c.limit}, r.Target[Memory])
 			live := Size{Memory: c.original}
 			for range 40 {
-				live = NextStep(Move{Target: r.Target, MemoryLimitFloor: r.MemoryLimitFloor, Live: live, Original: in.Original, Settings: in.Settings}).Next
+				live = NextStep(Move{Target: r.Target, CPULimitFloor: r.CPULimitFloor, MemoryLimitFloor: r.MemoryLimitFloor, OOMFloor: max(in.Floors[Memory].Amount, in.Killed.Amount), Live: live, Original: in.Original, Settings: in.Settings}).Next
 			}
 			if c.original.Request != c.original.Limit {
 				assert.InDelta(t, float64(c.limit), float64(live[Memory].Limit), 0.1*float64(c.limit), "within the dead band")
@@ -103,7 +103,7 @@ func TestIdleCPUKeepsRoomForItsBursts(t *testing.T) {
 	assert.Equal(t, Amount(880), r.Target[CPU].Limit)
 	live := Size{CPU: in.Original[CPU]}
 	for range 20 {
-		live = NextStep(Move{Target: r.Target, Live: live, Original: in.Original, Settings: in.Settings}).Next
+		live = NextStep(Move{Target: r.Target, CPULimitFloor: r.CPULimitFloor, Live: live, Original: in.Original, Settings: in.Settings}).Next
 		assert.GreaterOrEqual(t, live[CPU].Limit, Amount(880))
 	}
 }

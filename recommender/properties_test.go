@@ -79,7 +79,7 @@ func TestTargetIsAFixedPoint(t *testing.T) {
 		in, _ := randomInput(rng)
 		in.Original = randomSize(rng)
 		r := Recommend(in)
-		at := Move{Target: applicable(r), MemoryLimitFloor: r.MemoryLimitFloor, Live: r.Target, Original: in.Original, Settings: in.Settings}
+		at := Move{Target: applicable(r), CPULimitFloor: r.CPULimitFloor, MemoryLimitFloor: r.MemoryLimitFloor, OOMFloor: max(in.Floors[Memory].Amount, in.Killed.Amount), Live: r.Target, Original: in.Original, Settings: in.Settings}
 		if len(r.Holds) == 0 {
 			require.Equal(t, r.Target, NextStep(at).Next, "%+v", in.Original)
 		}
@@ -158,19 +158,20 @@ func assertSound(t *testing.T, in Input, r Recommendation) {
 }
 
 // assertBoundedLimit: a limit that follows by a ratio is at most the greatest of the original limit, twice the request
-// and its minimum, which is 1.1 times the peak or learned. It is not raised above maxAllowed either, apart from the unit that keeps it above its request.
+// and its minimum, which is 1.1 times the peak or learned. Of these only what was learned raises it above maxAllowed, apart
+// from the unit that keeps it above its request.
 func assertBoundedLimit(t *testing.T, in Input, r Recommendation, resource Resource) {
 	t.Helper()
 	target, original, s := r.Target[resource], in.Original[resource], in.Settings.Of[resource]
 	if !s.LimitsFollow || original.Limit == 0 || original.Request == 0 || original.Request == original.Limit {
 		return
 	}
-	least, unit := max((in.Profile.Of[resource].Peak*1.1).RoundUp(), 10), Amount(1)
+	peak, least, unit := (in.Profile.Of[resource].Peak * 1.1).RoundUp(), Amount(10), Amount(1)
 	if resource == Memory {
-		least, unit = max(least, in.Floors[Memory].Amount, 16*mi)+mi, mi
+		peak, least, unit = peak+mi, max(in.Floors[Memory].Amount, 16*mi)+mi, mi
 	}
 	least = max(least, original.Limit, target.Request+unit)
-	require.LessOrEqual(t, target.Limit, max(least, 2*target.Request))
+	require.LessOrEqual(t, target.Limit, max(least, peak, 2*target.Request))
 	if s.MaxAllowed > 0 {
 		require.LessOrEqual(t, target.Limit, max(least, s.MaxAllowed))
 	}
@@ -194,7 +195,7 @@ func assertSentence(t *testing.T, text string) {
 
 func assertSoundChange(t *testing.T, in Input, r Recommendation, live Size) {
 	t.Helper()
-	m := Move{Target: applicable(r), MemoryLimitFloor: r.MemoryLimitFloor, Live: live, Original: in.Original, Settings: in.Settings}
+	m := Move{Target: applicable(r), CPULimitFloor: r.CPULimitFloor, MemoryLimitFloor: r.MemoryLimitFloor, OOMFloor: max(in.Floors[Memory].Amount, in.Killed.Amount), Live: live, Original: in.Original, Settings: in.Settings}
 	change := NextStep(m)
 	assertReadable(t, change.Steps, change.Holds)
 	for _, resource := range Resources {

@@ -72,6 +72,8 @@ type Recommendation struct {
 	// MemoryLimitFloor is the minimum of any memory limit: the greater of 1.1 times the peak and the learned floor. If
 	// the history is too short or out of date, only the learned floor counts. It is never above MemoryCeiling.
 	MemoryLimitFloor Amount
+	// CPULimitFloor is 1.1 times the peak, below which no CPU limit is lowered; 0 if the target's limit is not lower.
+	CPULimitFloor Amount
 	// Holds are the reasons why a resource is not applied.
 	Holds []Hold
 	// Steps are the rules in the order in which they were applied; nil if Target made it.
@@ -101,6 +103,8 @@ func recommend(in *Input, t *trace) Recommendation {
 		r.Holds = c.appendHolds(r.Holds, in)
 		if resource == Memory {
 			r.MemoryLimitFloor = c.provenLimitFloor(in.Now)
+		} else {
+			r.CPULimitFloor = c.keptLimit(r.Target[CPU].Request)
 		}
 	}
 	return r
@@ -125,8 +129,11 @@ type Move struct {
 	Container string
 	// Target is the size after the bounds; a zero request leaves that resource unchanged.
 	Target Size
-	// MemoryLimitFloor is the minimum of any memory limit.
-	MemoryLimitFloor Amount
+	// MemoryLimitFloor is the minimum of any memory limit. Above the original limit and maxAllowed it raises none, but for
+	// OOMFloor, the part of it that was learned from OOM kills.
+	MemoryLimitFloor, OOMFloor Amount
+	// CPULimitFloor is the CPU limit below which none is lowered; 0: not known, or not above the target's.
+	CPULimitFloor Amount
 	// Largest bounds raises of a limit, indexed by Resource: the size of the largest node; 0: not known. A higher limit
 	// of Original stays.
 	Largest [2]Amount

@@ -197,7 +197,7 @@ func TestPeakAboveMaximum(t *testing.T) {
 	assert.Equal(t, Allocation{Request: 900 * mi, Limit: 1200 * mi}, r.Target[Memory], "the limit is not raised above maxAllowed")
 
 	in.Original[Memory] = Allocation{Request: 600 * mi, Limit: 700 * mi}
-	assert.Equal(t, Allocation{Request: 900 * mi, Limit: 1100 * mi}, Recommend(in).Target[Memory], "but to 1.1 times the peak")
+	assert.Equal(t, Allocation{Request: 900 * mi, Limit: 901 * mi}, Recommend(in).Target[Memory], "not even to 1.1 times the peak")
 
 	in.Original[Memory] = Allocation{Request: 1200 * mi, Limit: 1200 * mi}
 	r = Recommend(in)

@@ -143,7 +143,7 @@ func chainOf(in *Input, resource Resource) chain {
 		}
 		c.limitFloor = Brake(memoryLimitFloor(c.history.Peak, max(c.learned.Amount, c.killed)), c.ceiling)
 	} else {
-		c.limitFloor = (c.history.Peak * limitHeadroom).RoundUp()
+		c.limitFloor = (max(c.history.Peak, in.Profile.Starts) * limitHeadroom).RoundUp()
 	}
 	return c
 }
@@ -176,8 +176,25 @@ func (c *chain) limit(request Amount) Amount {
 		return request
 	}
 	to := Allocation{Request: request, Limit: Brake(LimitFor(c.resource, c.original, request, c.limitFloor), c.ceiling)}
-	to = c.resource.CapLimit(c.original, to, c.settings.limitMost(c.limitFloor))
+	learned := c.killed
+	if c.resource == Memory {
+		learned = max(learned, c.learned.Amount)
+	}
+	to = c.resource.CapLimit(c.original, to, c.settings.limitMost(Memory.Whole(learned)))
 	return raiseToLeast(c.original.Limit, to.Limit, least[c.resource].Limit)
+}
+
+// keptLimit is the CPU limit below which usage lowers none; 0 if ratio and maxAllowed set none below it, or the limit
+// does not follow.
+func (c *chain) keptLimit(request Amount) Amount {
+	if request == 0 || !c.settings.LimitsFollow || c.original.Limit == 0 || c.original.pinned() {
+		return 0
+	}
+	plain := Allocation{Request: request, Limit: LimitFor(CPU, c.original, request, 0)}
+	if c.limitFloor <= CPU.CapLimit(c.original, plain, c.settings.MaxAllowed).Limit {
+		return 0
+	}
+	return c.limitFloor
 }
 
 // percentile is the highest of the configured percentile of the whole history and of its 24 hours of the day, so that

@@ -226,8 +226,9 @@ func (s *scenario) result() string {
 	r := Recommend(s.input)
 	fmt.Fprintf(out, "confidence %s, %d steps\n", strconv.FormatFloat(math.Round(r.Confidence*1000)/1000, 'f', -1, 64), r.DataPoints)
 	move := Move{
-		Container: r.Container, Target: applicable(r), MemoryLimitFloor: r.MemoryLimitFloor,
-		Live: s.live, Original: s.input.Original, Settings: s.input.Settings,
+		Container: r.Container, Target: applicable(r), CPULimitFloor: r.CPULimitFloor, MemoryLimitFloor: r.MemoryLimitFloor,
+		OOMFloor: max(s.input.Floors[Memory].Amount, s.input.Killed.Amount),
+		Live:     s.live, Original: s.input.Original, Settings: s.input.Settings,
 	}
 	change := NextStep(move)
 	for _, of := range Resources {

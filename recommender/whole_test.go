@@ -100,7 +100,8 @@ func TestTargetsAreWhole(t *testing.T) {
 		}
 		above := slices.ContainsFunc(r.Holds, func(h Hold) bool { return h.Resource == Memory && h.Reason == FloorAboveMaximum })
 		if s.LimitsFollow && target.Limit > 0 && !above {
-			require.GreaterOrEqual(t, target.Limit, r.MemoryLimitFloor)
+			floor := s.RaisedWithin(r.MemoryLimitFloor, max(in.Floors[Memory].Amount, in.Killed.Amount), in.Original[Memory])
+			require.GreaterOrEqual(t, target.Limit, floor)
 		}
 	}
 	assert.Greater(t, lowered, 20, "bounds have to matter")

@@ -100,3 +100,30 @@ func TestDefaultsMayNotChangeTheClass(t *testing.T) {
 	_, refusal := Admit(pod, mustPlan(t, pod, wish(size(250, 250, 512, 512))), world(func(w *GateInput) { w.Namespace.LimitRanges = defaults }))
 	check(t, ReasonQOSClass, refusal)
 }
+
+// A resource that breaks the pod's LimitRange is left out, with its reason. The other one moves.
+func TestAPodsLimitRangeLeavesOutOneResource(t *testing.T) {
+	was := size(500, 1000, 512, 1024)
+	for name, tc := range map[string]struct {
+		edit       func(*corev1.LimitRangeItem)
+		wish, want recommender.Size
+		why        string
+	}{
+		"a CPU limit that usage keeps": {func(i *corev1.LimitRangeItem) { i.MaxLimitRequestRatio = list("2", "") },
+			size(250, 902, 700, 1400), size(500, 1000, 700, 1400), "a LimitRange does not allow the pod: the cpu limit must be at most 2 times the request"},
+		"memory": {func(i *corev1.LimitRangeItem) { i.Max = list("", "1200Mi") },
+			size(250, 500, 700, 1400), size(250, 500, 512, 1024), "a LimitRange does not allow the pod: memory must have a limit, and be at most 1200Mi"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			item := ofContainer(tc.edit)
+			item.Type = corev1.LimitTypePod
+			pod := running(was)
+			plan, refusal := Admit(pod, mustPlan(t, pod, wish(tc.wish)), world(func(w *GateInput) { w.Namespace.LimitRanges = ranges(item) }))
+			require.Nil(t, refusal)
+			assert.Equal(t, tc.want, plan.Moves[0].To)
+			require.Len(t, plan.LeftOut, 1)
+			assert.Equal(t, ReasonLimitRange, plan.LeftOut[0].Reason)
+			assert.Equal(t, tc.why, plan.LeftOut[0].Message)
+		})
+	}
+}

@@ -15,9 +15,15 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// withinLimitRanges brings each move within the container range of the namespace's LimitRanges, unless that reverses
-// the direction of the change (constraint.Within). The gate limitRange refuses a plan that still violates a rule.
-func withinLimitRanges(_ *corev1.Pod, p Plan, in GateInput) Plan {
+// withinLimitRanges brings a plan within the namespace's LimitRanges. The gate limitRange refuses a plan that still
+// violates a rule.
+func withinLimitRanges(pod *corev1.Pod, p Plan, in GateInput) Plan {
+	return withinPodRanges(pod, withinContainerRanges(p, in), in)
+}
+
+// withinContainerRanges brings each move within the ranges for containers, unless that reverses the direction of the change
+// (constraint.Within).
+func withinContainerRanges(p Plan, in GateInput) Plan {
 	for _, item := range constraint.Items(in.Namespace.LimitRanges, corev1.LimitTypeContainer) {
 		p = narrowed(p, func(m Move) (recommender.Size, *Refusal) {
 			to := m.To
@@ -28,6 +34,35 @@ func withinLimitRanges(_ *corev1.Pod, p Plan, in GateInput) Plan {
 		})
 	}
 	return p
+}
+
+// withinPodRanges leaves out the resource that would break the namespace's LimitRanges for pods, so that the other one may
+// change.
+func withinPodRanges(pod *corev1.Pod, p Plan, in GateInput) Plan {
+	for range recommender.Resources {
+		v := podViolation(p.Apply(pod), in)
+		if v == nil || v.Name != corev1.ResourceCPU && v.Name != corev1.ResourceMemory {
+			return p
+		}
+		r := recommender.ResourceOf(string(v.Name))
+		p = narrowed(p, func(m Move) (recommender.Size, *Refusal) {
+			to := m.To
+			to[r] = m.From[r]
+			return to, Refuse(ReasonLimitRange, "a LimitRange does not allow the pod: %s", sentence(v))
+		})
+	}
+	return p
+}
+
+// podViolation returns the first rule of a LimitRange for pods that a pod breaks, or nil.
+func podViolation(pod *corev1.Pod, in GateInput) *constraint.Violation {
+	options := helpers.PodResourcesOptions{ExcludeOverhead: true}
+	for _, item := range constraint.Items(in.Namespace.LimitRanges, corev1.LimitTypePod) {
+		if v := constraint.ViolationOf(item, helpers.PodRequests(pod, options), helpers.PodLimits(pod, options)); v != nil {
+			return v
+		}
+	}
+	return nil
 }
 
 // limitRange predicts the answer of the API server's LimitRanger for the whole pod, including amounts that the plan
@@ -48,12 +83,8 @@ func limitRange(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 			}
 		}
 	}
-	options := helpers.PodResourcesOptions{ExcludeOverhead: true}
-	requests, limits := helpers.PodRequests(after, options), helpers.PodLimits(after, options)
-	for _, item := range constraint.Items(in.Namespace.LimitRanges, corev1.LimitTypePod) {
-		if v := constraint.ViolationOf(item, requests, limits); v != nil {
-			return Refuse(ReasonLimitRange, "a LimitRange does not allow the pod: %s", sentence(v))
-		}
+	if v := podViolation(after, in); v != nil {
+		return Refuse(ReasonLimitRange, "a LimitRange does not allow the pod: %s", sentence(v))
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func WithinReach(pod *corev1.Pod, plan Plan, in GateInput) (Plan, *Refusal) {
 	if refusal == nil {
 		return plan, waits
 	}
-	bounded := withinLimitRanges(pod, plan, in).reducedTo(func(m Move) recommender.Size { return m.To })
+	bounded := withinContainerRanges(plan, in).reducedTo(func(m Move) recommender.Size { return m.To })
 	if outOfReach(pod, bounded, in) == nil {
 		return bounded, refusal
 	}

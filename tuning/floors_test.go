@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
@@ -62,4 +63,26 @@ func TestSandboxesKeepTheirMemoryLimit(t *testing.T) {
 		assert.Less(t, memory.Request, recommender.Amount(256*mi))
 		assert.Equal(t, kept, memory.Limit == 1024*mi, overhead)
 	}
+}
+
+// What usage needs lowers no limit further, and raises none above the original limit and maxAllowed. An OOM kill does.
+func TestRunningPodsKeepTheLimitThatUsageNeeds(t *testing.T) {
+	original := sizeOf(500, 2000, 256, 512)
+	next := func(has recommender.Size, floors []v1alpha1.Floor) [2]recommender.Amount {
+		pod := running("web-1", has)
+		w := heading(seen(t, has, pod), sizeOf(500, 2000, 300, 600))
+		w.Rec.Spec.Containers[0].CPULimitFloor = ptr.To(resource.MustParse("3850m"))
+		w.Rec.Spec.Containers[0].MemoryLimitFloor = ptr.To(resource.MustParse("1300Mi"))
+		for r, most := range [2]recommender.Amount{1500, 700 * mi} {
+			of := &w.Policy.Settings.Recommender.Of[r]
+			of.LimitsFollow, of.AllowDecrease, of.MaxAllowed = true, true, most
+		}
+		w.Rec.Status.Originals, w.Rec.Status.Floors = createdWith(pod, original), floors
+		wishes := tuning.NewPass(w, w.Rec.Status).Wishes(pod)
+		require.Len(t, wishes, 1)
+		return [2]recommender.Amount{wishes[0].Size[recommender.CPU].Limit, wishes[0].Size[recommender.Memory].Limit / mi}
+	}
+	assert.Equal(t, [2]recommender.Amount{3850, 1300}, next(sizeOf(1000, 4000, 600, 2048), nil), "not lowered further")
+	assert.Equal(t, [2]recommender.Amount{2000, 700}, next(sizeOf(500, 2000, 256, 512), nil), "not raised further")
+	assert.Equal(t, [2]recommender.Amount{2000, 1300}, next(sizeOf(500, 2000, 256, 512), killedAt(1024)), "killed")
 }

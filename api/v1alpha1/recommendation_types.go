@@ -138,9 +138,13 @@ type ContainerTarget struct {
 	Target Resources `json:"target"`
 
 	// MemoryLimitFloor is the smallest memory limit that attune sets: 1.1 times the peak usage, and not below the
-	// minimum learned from OOM kills.
+	// minimum learned from OOM kills. Only that minimum raises a limit above the template's and above maxAllowed.
 	// +optional
 	MemoryLimitFloor *resource.Quantity `json:"memoryLimitFloor,omitempty"`
+	// CPULimitFloor is the CPU limit below which attune lowers no limit, in cores: 1.1 times the peak usage, also of
+	// starts. Not set if it is not above the limit that the target's ratio gives.
+	// +optional
+	CPULimitFloor *resource.Quantity `json:"cpuLimitFloor,omitempty"`
 
 	// MemoryLimits are the last memory limits of the running pods, oldest first. They show whether usage follows its
 	// limit.

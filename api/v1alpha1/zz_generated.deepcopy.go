@@ -967,6 +967,11 @@ func (in *ContainerTarget) DeepCopyInto(out *ContainerTarget) {
 		x := (*in).DeepCopy()
 		*out = &x
 	}
+	if in.CPULimitFloor != nil {
+		in, out := &in.CPULimitFloor, &out.CPULimitFloor
+		x := (*in).DeepCopy()
+		*out = &x
+	}
 	if in.MemoryLimits != nil {
 		in, out := &in.MemoryLimits, &out.MemoryLimits
 		*out = make([]MemoryLimit, len(*in))

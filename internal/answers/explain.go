@@ -159,7 +159,8 @@ func ExplainOffline(in recommender.Input) ExplainedContainer {
 	rec := recommender.Recommend(in)
 	// The step towards the target comes from the same function as for a running pod.
 	to := heading{
-		move:  recommender.Move{Container: in.Container, MemoryLimitFloor: rec.MemoryLimitFloor, Settings: in.Settings},
+		move: recommender.Move{Container: in.Container, CPULimitFloor: rec.CPULimitFloor, MemoryLimitFloor: rec.MemoryLimitFloor,
+			OOMFloor: max(in.Floors[recommender.Memory].Amount, in.Killed.Amount), Settings: in.Settings},
 		holds: holdsOf(rec.Holds),
 	}
 	// NextStep does not change a resource whose target is 0, so a hold sets it to 0.

@@ -91,11 +91,11 @@ func (l liveExplanation) container(stored *v1alpha1.ContainerTarget) (ExplainedC
 func (l liveExplanation) addPods(explained *ExplainedContainer, stored *v1alpha1.ContainerTarget) {
 	var shown *podStep
 	to := heading{
-		move:  recommender.Move{Container: stored.Name, Settings: l.Settings.Recommender, Largest: podview.LargestNode(l.Recommendation.Spec.LargestNode)},
+		move: recommender.Move{Container: stored.Name, Settings: l.Settings.Recommender, Largest: podview.LargestNode(l.Recommendation.Spec.LargestNode),
+			CPULimitFloor:    podview.FromPointer(recommender.CPU, stored.CPULimitFloor),
+			MemoryLimitFloor: podview.FromPointer(recommender.Memory, stored.MemoryLimitFloor),
+			OOMFloor:         resize.OOMFloorOf(l.Recommendation.Status.Floors, stored.Name, l.now)},
 		holds: stored.Holds,
-	}
-	if stored.MemoryLimitFloor != nil {
-		to.move.MemoryLimitFloor = podview.AmountOf(recommender.Memory, *stored.MemoryLimitFloor)
 	}
 	next := func(live, original recommender.Size) *podStep { // the workload loop plans with the same function
 		target := resize.TargetFrom(*stored, live, l.Recommendation.Status.Floors, l.now)

@@ -37,8 +37,6 @@ func TestOneField(t *testing.T) {
 		"zero":          {`cpu: {minAllowed: 0}`, `cpu.minAllowed 0 must be greater than 0 and at most 1M, e.g. 50m`},
 		"negative":      {`memory: {maxAllowed: -1Gi}`, `memory.maxAllowed -1Gi must be greater than 0 and at most 1Ei, e.g. 8Gi`},
 		"cpu as memory": {`cpu: {maxAllowed: 8Gi}`, `cpu.maxAllowed 8Gi must be greater than 0 and at most 1M, e.g. 4`},
-		"no unit":       {`memory: {maxAllowed: 512}`, `memory.maxAllowed 512 is less than 1Mi. Add the unit, e.g. 512Mi`},
-		"thousandths":   {`memory: {minAllowed: 100m}`, `memory.minAllowed 100m is less than 1Mi. Add the unit, e.g. 512Mi`},
 		"overflow":      {`memory: {maxAllowed: 1e30}`, `memory.maxAllowed 1e+30 must be greater than 0 and at most 1Ei, e.g. 8Gi`},
 		"step":          {`cpu: {maxChangePercent: 0}`, `cpu.maxChangePercent 0 must be between 1 and 1000, e.g. 50`},
 		"values":        {`cpu: {controlledValues: Limits}`, `cpu.controlledValues Limits is not one of RequestsOnly or RequestsAndLimits`},

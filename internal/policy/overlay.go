@@ -80,6 +80,8 @@ type overlay struct {
 	// problems are the errors found so far, limited as in InvalidConfig; found counts all of them.
 	problems []Problem
 	found    int
+	// doubts are for Settings.Doubts.
+	doubts []Problem
 	// note is called with the value of each field; nil means no caller needs the values.
 	note func(path string, value any)
 }
@@ -211,8 +213,7 @@ func amount(o *overlay, path string, r recommender.Resource, example string, fie
 	}
 	if r == recommender.Memory {
 		if why := UnlikelyBound(r, value, false); why != "" {
-			o.invalid(path, "%s %s %s", path, o.quote(path, value.String()), why)
-			return 0
+			o.doubts = append(o.doubts, Problem{Fields: []string{path}, Levels: []Level{o.origin[path]}, Sentence: path + " " + o.quote(path, value.String()) + " " + why})
 		}
 	}
 	return podview.AmountOf(r, value)

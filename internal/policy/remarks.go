@@ -37,9 +37,12 @@ type ineffective struct {
 }
 
 // Remarks returns sentences about valid settings that probably do not do what the user means: a minimum that few nodes
-// have, and fields without effect. Fields of lower levels are left out, because they are for other policies too.
+// have, a bound of memory that attune does not set, and fields without effect. Ineffective fields of lower levels are left out, because they are for other policies too.
 func (s Settings) Remarks() []string {
 	var remarks []string
+	for _, doubt := range s.Doubts {
+		remarks = append(remarks, doubt.Sentence+". Until then attune requests at least 4Mi")
+	}
 	if least := podview.ToPointer(recommender.CPU, s.Recommender.Of[recommender.CPU].MinAllowed); least != nil {
 		if why := UnlikelyBound(recommender.CPU, *least, true); why != "" {
 			remarks = append(remarks, "cpu.minAllowed "+least.String()+" "+why)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/recommender"
 )
 
 // Settings that are valid and probably not meant are named: fields without effect, and a minimum that few nodes have.
@@ -18,6 +19,9 @@ func TestRemarks(t *testing.T) {
 		"nothing": {policy: `{cpu: {percentile: 90, minAllowed: 250m}, updateStrategy: {type: Canary, canary: {autoPromote: false}}}`},
 		"a minimum without its unit": {policy: `cpu: {minAllowed: "250"}`,
 			want: []string{"cpu.minAllowed 250 is more CPU than most nodes have. Write millicores with their unit, e.g. 250m"}},
+		"memory without its unit": {cluster: `memory: {minAllowed: 512Ki}`, policy: `memory: {maxAllowed: 512}`,
+			want: []string{"memory.minAllowed 512Ki (from the AttuneDefaults) is less than 1Mi. Add the unit, e.g. 512Mi. Until then attune requests at least 4Mi",
+				"memory.maxAllowed 512 is less than 1Mi. Add the unit, e.g. 512Mi. Until then attune requests at least 4Mi"}},
 		"a maximum may be large": {policy: `cpu: {maxAllowed: "250"}`},
 		"Node": {policy: `{strategy: Node, cpu: {percentile: 90}, memory: {overhead: "10"}, adaptive: {risk: High}, node: {group: shop}}`,
 			want: []string{"cpu.percentile, memory.overhead: no effect with strategy Node. Remove the fields from the policy",
@@ -69,4 +73,31 @@ func TestLabelsOfKubelets(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, c.want, s.Remarks(), c.policy)
 	}
+}
+
+// Earlier releases accepted bounds of memory below 1Mi. A new object with one is rejected. Stored ones are valid, and their
+// containers get the least size.
+func TestMemoryBoundsThatCannotBeMeant(t *testing.T) {
+	for _, c := range []struct {
+		bounds, want string
+		least, most  recommender.Amount
+	}{
+		{`{maxAllowed: 512}`, "memory.maxAllowed 512 is less than 1Mi. Add the unit, e.g. 512Mi", 0, 4 << 20},
+		{`{minAllowed: 100m}`, "memory.minAllowed 100m is less than 1Mi. Add the unit, e.g. 512Mi", 1, 0},
+		{`{minAllowed: 512Ki, maxAllowed: 2Mi}`, "memory.minAllowed 512Ki is less than 1Mi. Add the unit, e.g. 512Mi", 512 << 10, 2 << 20},
+		{`{minAllowed: 1Mi, maxAllowed: 1Mi}`, "", 1 << 20, 1 << 20},
+	} {
+		p := aPolicy(t, "memory: "+c.bounds)
+		s, err := policy.Resolve(nil, nil, p)
+		require.NoError(t, err)
+		assert.Equal(t, [2]recommender.Amount{c.least, c.most}, [2]recommender.Amount{s.Recommender.Of[recommender.Memory].MinAllowed, s.Recommender.Of[recommender.Memory].MaxAllowed}, c.bounds)
+		if _, err = policy.ResolveNew(nil, nil, p, policy.Operator{}); c.want == "" {
+			assert.NoError(t, err)
+		} else {
+			assert.EqualError(t, err, c.want)
+		}
+	}
+	p := aPolicy(t, "{memory: {minAllowed: 512}, cpu: {percentile: 80}}")
+	_, err := policy.ResolveNew(nil, nil, p, policy.Operator{})
+	assert.EqualError(t, err, "cpu.percentile 80 is not one of 50, 90, 95 or 99; memory.minAllowed 512 is less than 1Mi. Add the unit, e.g. 512Mi")
 }

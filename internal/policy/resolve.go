@@ -57,6 +57,7 @@ func resolve(o *overlay, operator Operator) (Settings, error) {
 	// Evictions for room belong to strategy Node. With other strategies the setting has no effect.
 	s.Resize.NodeEviction = s.NodeEviction && s.Strategy == v1alpha1.StrategyNode
 	o.checkCombinations(s)
+	s.Doubts = o.doubts
 	if len(o.problems) > 0 {
 		return s, &InvalidConfig{Problems: o.problems}
 	}
@@ -123,6 +124,9 @@ func (o *overlay) estimates(source usage.SourceSettings) recommender.Settings {
 	}
 	for _, r := range recommender.Resources {
 		s.Of[r] = o.resource(r)
+	}
+	if most := &s.Of[recommender.Memory].MaxAllowed; *most < leastMemoryBound { // a doubt
+		*most = recommender.Memory.RaiseToLeast(recommender.Allocation{}, recommender.Allocation{Request: *most}).Request
 	}
 	s.Of[recommender.CPU].AllowDecrease = true
 	s.Of[recommender.Memory].AllowDecrease = pick(o, "memory.allowDecrease", false, func(l layer) *bool { return l.Memory.AllowDecrease })

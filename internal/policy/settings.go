@@ -77,6 +77,10 @@ type Settings struct {
 	// Pricing turns savings into money.
 	Pricing Pricing
 
+	// Doubts are bounds of memory that cannot be meant. A new object with one is rejected (ResolveNew). Objects of earlier
+	// releases may have one: attune then sets the least sizes.
+	Doubts []Problem
+
 	// Origin is the level that set each field, by the field's path in the spec, such as cpu.percentile.
 	Origin map[string]Level
 	// Scraped is true if the usage is known to come from kubelets.

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -272,6 +273,17 @@ func ResolveAllowed(cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.Attune
 	s, err := resolve(allowed(layersOf(cluster, namespace, policy), operator), operator)
 	s.Spared = spared(policy, operator.Namespace)
 	return s, err
+}
+
+// ResolveNew is ResolveAllowed for an object that is not stored yet: it also rejects Settings.Doubts.
+func ResolveNew(cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespaceDefaults, policy *v1alpha1.AttunePolicy, operator Operator) (Settings, error) {
+	s, err := ResolveAllowed(cluster, namespace, policy, operator)
+	if len(s.Doubts) == 0 {
+		return s, err
+	}
+	invalid := &InvalidConfig{}
+	errors.As(err, &invalid)
+	return s, &InvalidConfig{Problems: slices.Concat(invalid.Problems, s.Doubts)}
 }
 
 // allowed returns the overlay of layers without the fields that they may not set.

@@ -101,7 +101,7 @@ var quantityFields = map[string]bool{}
 func init() {
 	for _, name := range []string{
 		"minAllowed", "maxAllowed", "cpuRequest", "cpuLimit", "memoryRequest", "memoryLimit", "cpuLimitFloor", "memoryLimitFloor", "cpuRequestReduction",
-		"memoryRequestReduction", "cpuPeak", "cpuDay", "memoryPeak", "memoryMax7d", "memoryOOM", "memoryLimitMost", "most", "baseCPURequest", "baseCPULimit", "amount", "cpu", "memory",
+		"memoryRequestReduction", "cpuPeak", "cpuDay", "memoryPeak", "memoryMax7d", "memoryOOM", "memoryLimitMost", "most", "baseCPURequest", "baseCPULimit", "amount", "limit", "usage", "cpu", "memory",
 	} {
 		quantityFields[foldName(name)] = true
 	}

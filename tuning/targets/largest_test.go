@@ -182,3 +182,22 @@ func TestSeedHasTheBoundsOfLimits(t *testing.T) {
 	v.Settings.Recommender.Of[recommender.CPU].LimitsFollow = false
 	assert.Equal(t, []string{"2", "2", "8Gi", ""}, bounds())
 }
+
+// Usage above the template's limit and maxAllowed raises no limit of new pods above both. An OOM kill does.
+func TestSeedRaisesLimitsAboveMaxAllowedAfterKillsAlone(t *testing.T) {
+	v := using(t, 0.02, 300*mi, list("1", "512Mi"), list("2", "1Gi")).with(t, func(s *v1alpha1.AttunePolicySpec) {
+		s.Memory = &v1alpha1.MemorySettings{}
+		s.Memory.MaxAllowed = ptr.To(resource.MustParse("800Mi"))
+	})
+	profile := v.History.Profiles["app"]
+	profile.Of[recommender.Memory].Peak = 1200 * mi
+	v.History.Profiles["app"] = profile
+	floors := func() []string {
+		spec := Desired(v)
+		target := spec.Containers[0]
+		return []string{text(target.Target.MemoryLimit), text(target.MemoryLimitFloor), text(spec.Seed.Containers[0].MemoryLimitFloor)}
+	}
+	assert.Equal(t, []string{"1Gi", "1320Mi", "1Gi"}, floors())
+	v.Status.Floors = []v1alpha1.Floor{kill(1250 * mi)}
+	assert.Equal(t, []string{"1250Mi", "1320Mi", "1250Mi"}, floors())
+}

@@ -147,7 +147,6 @@ func (v seeder) fresh(t v1alpha1.ContainerTarget, verified *v1alpha1.Resources) 
 	}
 	s := v1alpha1.ContainerSeed{
 		Name:                t.Name,
-		MemoryLimitFloor:    t.MemoryLimitFloor,
 		AllowMemoryDecrease: v.Settings.Recommender.Of[recommender.Memory].AllowDecrease,
 		CPULimitFollows:     v.Settings.Recommender.Of[recommender.CPU].LimitsFollow,
 		MemoryLimitFollows:  v.Settings.Recommender.Of[recommender.Memory].LimitsFollow,
@@ -155,14 +154,16 @@ func (v seeder) fresh(t v1alpha1.ContainerTarget, verified *v1alpha1.Resources) 
 	if req := size[recommender.CPU].Request; req > 0 && !barred(t.Holds, recommender.CPU) {
 		s.CPURequest, s.CPUBoost = podview.ToPointer(recommender.CPU, req), v.cpuBoost()
 		if s.CPULimitFollows {
-			floor := v.Settings.Recommender.Of[recommender.CPU].CPULimitFloor(v.originalOf(t.Name)[recommender.CPU], podview.FromResources(t.Target)[recommender.CPU])
-			s.CPULimitFloor = podview.ToPointer(recommender.CPU, floor)
+			s.CPULimitFloor = t.CPULimitFloor
 		}
 	}
 	if barred(t.Holds, recommender.Memory) {
 		s.MemoryLimitFloor = nil
 	} else {
 		s.MemoryRequest, s.MemoryLimit = podview.ToPointer(recommender.Memory, size[recommender.Memory].Request), v.followedLimit(t)
+		floor := v.Settings.Recommender.Of[recommender.Memory].RaisedWithin(podview.FromPointer(recommender.Memory, t.MemoryLimitFloor),
+			v.killed(t.Name, recommender.Memory), v.originalOf(t.Name)[recommender.Memory])
+		s.MemoryLimitFloor = podview.ToPointer(recommender.Memory, floor)
 	}
 	return s
 }

@@ -36,6 +36,7 @@ func containerTarget(rec recommender.Recommendation) v1alpha1.ContainerTarget {
 		Confidence:       strconv.FormatFloat(rec.Confidence, 'f', 2, 64),
 		DataPoints:       int32(rec.DataPoints),
 		MemoryLimitFloor: podview.ToPointer(recommender.Memory, rec.MemoryLimitFloor),
+		CPULimitFloor:    podview.ToPointer(recommender.CPU, rec.CPULimitFloor),
 	}
 	for _, h := range rec.Holds {
 		target.Holds = append(target.Holds, v1alpha1.Hold{

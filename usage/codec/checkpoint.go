@@ -39,6 +39,8 @@ type Checkpoint struct {
 	First int64
 	// CPU and Peak are in cores, Memory in bytes.
 	CPU, Peak, Memory []float64
+	// Start is the highest CPU usage of starts, in cores, which CPU and Peak leave out; 0: none is known.
+	Start float32
 
 	// Error is the largest relative error of an unpacked value. The highest values are exact, and values below 0.1
 	// millicores or 4 KiB become 0.
@@ -110,7 +112,8 @@ func (c Checkpoint) trimmed() Checkpoint {
 }
 
 // pack writes the version and the precision, one byte each; step, first and number of steps; for each column the index
-// of its highest value, -1 without one, and that value; the symbols of all columns, compressed; and a checksum.
+// of its highest value, -1 without one, and that value; the symbols of all columns, compressed; Start unless it is 0, which
+// earlier releases do not read; and a checksum.
 func (c Checkpoint) pack(with int) []byte {
 	p := precisions[with]
 	out := []byte{version, byte(with)}
@@ -128,6 +131,9 @@ func (c Checkpoint) pack(with int) []byte {
 		symbols = of.appendSymbols(symbols, p)
 	}
 	out = append(out, deflate(symbols)...)
+	if c.Start > 0 {
+		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(c.Start))
+	}
 	return binary.LittleEndian.AppendUint32(out, crc32.ChecksumIEEE(out))
 }
 
@@ -238,7 +244,18 @@ func unpack(r *bytes.Reader) (Checkpoint, error) {
 		}
 		highest[i].restore(*values)
 	}
+	if _, err := io.Copy(io.Discard, symbols); err == nil {
+		c.Start = readStart(r)
+	}
 	return c, nil
+}
+
+// readStart reads Checkpoint.Start; 0: there is none.
+func readStart(r *bytes.Reader) (start float32) {
+	if err := binary.Read(r, binary.LittleEndian, &start); err != nil || !(start > 0 && start <= math.MaxFloat32) {
+		return 0
+	}
+	return start
 }
 
 // maximum is the highest value of a column, and its index; -1: the column is empty.

@@ -63,6 +63,7 @@ func TestAWeekFits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 100 {
 		h := container(rng, 2016, 5*time.Minute)
+		h.Start = max(0, rng.Float32()-0.5)
 		packed := codec.PackCheckpoint(h, most)
 		require.NotEmpty(t, packed)
 		require.LessOrEqual(t, len(packed), most)
@@ -75,6 +76,7 @@ func TestAWeekFits(t *testing.T) {
 		assert.LessOrEqual(t, near(t, h.CPU, got.CPU, 1e-4), got.Error*1.0001)
 		assert.LessOrEqual(t, near(t, h.Memory, got.Memory, 4096), got.Error*1.0001)
 		assert.Empty(t, got.Peak)
+		assert.Equal(t, h.Start, got.Start)
 	}
 }
 

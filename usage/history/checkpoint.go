@@ -33,6 +33,7 @@ func (s *Store) Checkpoint(key Key, most int, stored []byte) []byte {
 	copied := codec.Checkpoint{
 		Step: pool.settings.QueryStep, First: first,
 		CPU: history.cpu.values(first, last), Peak: history.peakValues(first, last), Memory: history.memory.values(first, last),
+		Start: history.starts.within(last, pool.length),
 	}
 	s.mutex.RUnlock()
 	// Thousands of values are packed without the lock.

@@ -51,6 +51,9 @@ type answer struct {
 	cpu, peak, memory []float64
 	// goneCPU and gonePeak have the CPU of pods that are gone, in steps that were read before: see raiseCPU.
 	goneCPU, gonePeak []float64
+	// start is the highest CPU of starts, which cpu and peak leave out, and startAt the newest step with such.
+	start   float64
+	startAt int64
 	// implausible has the impossible samples, indexed by resource; nil: there are none.
 	implausible *[2]impossible
 	next        *answer
@@ -103,8 +106,8 @@ func (s *collector) take(series usage.Series) {
 	}
 	to := s.answer(&of.answers[number], series.Container)
 	wish := &of.wishes[number]
-	s.raiseCPU(&to.cpu, &to.goneCPU, &series, series.CPU, wish, s.query.RateWindow)
-	s.raiseCPU(&to.peak, &to.gonePeak, &series, series.CPUPeak, wish, s.query.Step+s.query.RateWindow)
+	s.raiseCPU(to, &to.cpu, &to.goneCPU, &series, series.CPU, wish, s.query.RateWindow)
+	s.raiseCPU(to, &to.peak, &to.gonePeak, &series, series.CPUPeak, wish, s.query.Step+s.query.RateWindow)
 	s.raise(&to.memory, series.Memory)
 	s.raiseImpossible(to, recommender.CPU, series.CPUImplausible, &series)
 	s.raiseImpossible(to, recommender.Memory, series.MemoryImplausible, &series)
@@ -128,10 +131,11 @@ func (a *answer) impossible(r recommender.Resource) *impossible {
 	return &a.implausible[r]
 }
 
-// raiseCPU is raise without the CPU of the container's start, which a Job needs for its whole work. The start of a pod
+// raiseCPU is raise without the CPU of the container's start, which a Job needs for its whole work. Only the highest CPU
+// of starts is kept. The start of a pod
 // that is gone is not known, but it was known when a step was first read. So if the step is read again, the pod's CPU
 // does not raise it (gone).
-func (s *collector) raiseCPU(values, gone *[]float64, of *usage.Series, samples []usage.Sample, wish *wish, window time.Duration) {
+func (s *collector) raiseCPU(to *answer, values, gone *[]float64, of *usage.Series, samples []usage.Sample, wish *wish, window time.Duration) {
 	kind := wish.workload.Kind
 	if kind == v1alpha1.KindJob || kind == v1alpha1.KindCronJob || of.Started == 0 && !of.Gone {
 		s.raise(values, samples)
@@ -148,6 +152,12 @@ func (s *collector) raiseCPU(values, gone *[]float64, of *usage.Series, samples 
 	}
 	before, after, left := of.AroundStart(samples, wish.startup, window)
 	s.query.Drop(&s.report, usage.DropStartup, left...)
+	for _, sample := range left {
+		if sample.Value > to.start && sample.Value <= math.MaxFloat32 {
+			to.start = sample.Value
+		}
+		to.startAt = max(to.startAt, usage.StepHolding(time.UnixMilli(sample.At), s.query.Step))
+	}
 	s.raise(values, before)
 	s.raise(values, after)
 }
@@ -338,6 +348,7 @@ func (m *merge) container(track *track, a *answer) bool {
 	}
 	different = m.replace(&known.memory, a.memory) || different
 	different = known.countImplausible(a, m) || different
+	different = known.starts.raise(float32(a.start), a.startAt, m.pool.length) || different
 	if different {
 		known.version++
 	}

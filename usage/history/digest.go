@@ -41,6 +41,7 @@ func newDigest(h *history, step time.Duration) *digest {
 	if cpu := &d.profile.Of[recommender.CPU]; cpu.Points > 0 && h.peak != nil {
 		cpu.Peak = max(cpu.Peak, recommender.Usage(h.maxCPU(h.cpu.first, h.cpu.last)*1000))
 	}
+	d.profile.Starts = recommender.Usage(h.starts.within(h.cpu.last, max(1, h.cpu.last-h.cpu.first+1))) * 1000
 	d.span(h.cpu.first, step, w)
 	return d
 }

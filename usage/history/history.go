@@ -15,7 +15,8 @@ import (
 type history struct {
 	cpu, memory series
 	// peak has the highest CPU usage within each step, in cores; nil while the source has yielded no CPUPeak.
-	peak *series
+	peak   *series
+	starts starts
 	// restored is true after a checkpoint was merged, or was found unusable. It prevents a second attempt at every
 	// reconcile.
 	restored bool
@@ -41,6 +42,42 @@ var births atomic.Uint64
 // newHistory returns an empty history without a window.
 func newHistory(share *share) *history {
 	return &history{cpu: newSeries(share), memory: newSeries(share), version: births.Add(1) << 24}
+}
+
+// starts has the highest CPU of starts, in cores: of the newest period of the window's length with a start, and of the
+// period before it. So a start is known for one window to two.
+type starts struct {
+	period  int32
+	highest [2]float32
+}
+
+// raise records a start in a step, and reports whether that is new.
+func (s *starts) raise(value float32, step, window int64) bool {
+	before, period := *s, int32(step/window)
+	switch ahead := period - s.period; {
+	case value == 0 || ahead < -1:
+		return false
+	case ahead == -1:
+		s.highest[1] = max(s.highest[1], value)
+		return *s != before
+	case ahead == 1:
+		s.highest = [2]float32{0, s.highest[0]}
+	case ahead > 1:
+		s.highest = [2]float32{}
+	}
+	s.period, s.highest[0] = period, max(s.highest[0], value)
+	return *s != before
+}
+
+// within is the highest of the starts that may be within the window that ends with a step.
+func (s *starts) within(last, window int64) float32 {
+	switch int32(last/window) - s.period {
+	case 0:
+		return max(s.highest[0], s.highest[1])
+	case 1:
+		return s.highest[0]
+	}
+	return 0
 }
 
 // each visits every existing series.

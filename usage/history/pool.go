@@ -268,6 +268,9 @@ func (p *pool) restore(h *history, past codec.Checkpoint, most usage.Most, now t
 	if len(past.Peak) > 0 {
 		filled += fill(h.peaks(), past.Peak, past, step)
 	}
+	if most.DropOf(float64(past.Start), false) == "" {
+		h.starts.raise(past.Start, usage.StepHolding(usage.StepEnd(past.First+int64(max(len(past.CPU), len(past.Memory)))-1, past.Step), step), p.length)
+	}
 	if filled > 0 { // not a checkpoint that this process wrote from the same values
 		h.version++
 		p.resumed = true

@@ -18,7 +18,7 @@ import (
 // TestStartIsNoSteadyUsage: CPU of a container's start is not in the percentiles. Memory is.
 func TestStartIsNoSteadyUsage(t *testing.T) {
 	started := now.Add(-time.Hour - time.Minute)
-	read := func(kind v1alpha1.WorkloadKind, startup time.Duration, restarts int) (cpu, memory, points int, dropped int) {
+	read := func(kind v1alpha1.WorkloadKind, startup time.Duration, restarts int) (cpu, starts, memory, points int, dropped int) {
 		pod := fakePod{namespace: "shop", pod: "web-0", container: "app", started: started, restarts: restarts}
 		pod.cpu = func(at time.Time) (float64, bool) {
 			if at.After(started) && at.Before(started.Add(12*time.Minute)) {
@@ -40,25 +40,27 @@ func TestStartIsNoSteadyUsage(t *testing.T) {
 		require.True(t, is)
 		state, _ := s.State(settings())
 		s.Refresh(context.Background(), now.Add(step))
-		return int(p.Of[recommender.CPU].Peak), int(p.Of[recommender.Memory].Peak) >> 20, p.Of[recommender.CPU].Points, state.Last.Dropped[usage.DropStartup]
+		return int(p.Of[recommender.CPU].Peak), int(p.Starts), int(p.Of[recommender.Memory].Peak) >> 20, p.Of[recommender.CPU].Points, state.Last.Dropped[usage.DropStartup]
 	}
 	for name, tc := range map[string]struct {
 		kind     v1alpha1.WorkloadKind
 		startup  time.Duration
 		restarts int
 		peak     int // millicores
+		starts   int
 		points   int
 	}{
 		// Steps end 1, 6, 11, 16 … minutes after the start, and have the mean of 5 minutes.
-		"2 minutes":            {v1alpha1.KindStatefulSet, 0, 1, 2000, 13 - 2},
-		"8 minutes of a boost": {v1alpha1.KindStatefulSet, 8 * time.Minute, 1, 60, 13 - 3},
-		"10 minutes at most":   {v1alpha1.KindStatefulSet, time.Hour, 1, 60, 13 - 3},
-		"many restarts":        {v1alpha1.KindStatefulSet, 8 * time.Minute, 4, 2000, 13},
-		"a Job is short":       {v1alpha1.KindJob, 8 * time.Minute, 0, 2000, 13},
+		"2 minutes":            {v1alpha1.KindStatefulSet, 0, 1, 2000, 2000, 13 - 2},
+		"8 minutes of a boost": {v1alpha1.KindStatefulSet, 8 * time.Minute, 1, 60, 2000, 13 - 3},
+		"10 minutes at most":   {v1alpha1.KindStatefulSet, time.Hour, 1, 60, 2000, 13 - 3},
+		"many restarts":        {v1alpha1.KindStatefulSet, 8 * time.Minute, 4, 2000, 0, 13},
+		"a Job is short":       {v1alpha1.KindJob, 8 * time.Minute, 0, 2000, 0, 13},
 	} {
 		t.Run(name, func(t *testing.T) {
-			peak, memory, points, dropped := read(tc.kind, tc.startup, tc.restarts)
+			peak, starts, memory, points, dropped := read(tc.kind, tc.startup, tc.restarts)
 			assert.InDelta(t, tc.peak, peak, 1)
+			assert.Equal(t, tc.starts, starts, "bounds decreases of the limit")
 			assert.Equal(t, tc.points, points)
 			assert.Equal(t, 13-tc.points, dropped)
 			assert.Equal(t, 2048, memory, "memory of the start is kept")
@@ -226,5 +228,39 @@ func TestStartsOfPodsThatAreGoneStayLeftOut(t *testing.T) {
 			}
 			assert.InEpsilon(t, work*1000, float64(profile(t, s, now).Of[recommender.CPU].Peak), 0.01)
 		})
+	}
+}
+
+// The highest CPU of starts outlives the operator where the source forgets, and is forgotten after two windows.
+func TestStartsAreRestored(t *testing.T) {
+	pod := web("aaaaa", func(at time.Time) (float64, bool) {
+		if at.Before(now.Add(-time.Hour)) {
+			return 2, !at.Before(now.Add(-time.Hour - 5*time.Minute))
+		}
+		return 0.1, true
+	})
+	pod.started = now.Add(-time.Hour - 6*time.Minute)
+	old, s := forgetful(&fake{pods: []fakePod{pod}}), forgetful(&fake{})
+	old.Want(deployment("web"))
+	fill(t, old, now)
+	require.InDelta(t, 2000, float64(profile(t, old, now).Starts), 1)
+	s.Want(deployment("web"))
+	require.NoError(t, s.Restore(key("web"), old.Checkpoint(key("web"), history.MaxCheckpoint, nil), now))
+	p := profile(t, s, now)
+	assert.InDelta(t, 2000, float64(p.Starts), 1)
+	assert.InDelta(t, 100, float64(p.Of[recommender.CPU].Peak), 1)
+
+	idle := web("aaaaa", always(0.1))
+	source := &fake{pods: []fakePod{idle}}
+	s = forgetful(source)
+	s.Want(deployment("web"))
+	require.NoError(t, s.Restore(key("web"), old.Checkpoint(key("web"), history.MaxCheckpoint, nil), now))
+	for at := now; !at.After(now.Add(48 * time.Hour)); at = at.Add(6 * time.Hour) {
+		fill(t, s, at)
+		if known := profile(t, s, at).Starts > 0; at.Sub(now) < 22*time.Hour {
+			assert.True(t, known, at)
+		} else if at.Sub(now) >= 48*time.Hour {
+			assert.False(t, known, at)
+		}
 	}
 }

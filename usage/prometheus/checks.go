@@ -189,7 +189,7 @@ func missingWarning(found []finding) string {
 			fix = "set honorLabels: true where the kubelets are scraped"
 		}
 		if has(name) >= 0 {
-			all = append(all, fmt.Sprintf("it has the names of containers in the label %s, so attune finds no usage: %s", name, fix))
+			all = append(all, fmt.Sprintf("it has series with the names of containers in the label %s, which attune does not use: %s", name, fix))
 		}
 	}
 	if i := has("container"); i >= 0 && len(all) == 0 {

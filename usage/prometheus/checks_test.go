@@ -138,7 +138,7 @@ func TestWhatAServerLacksIsSaid(t *testing.T) {
 	drops := []string{"1 of its scrape targets report usage of pods, but of no containers, because the container runtime or a relabeling rule drops the label container: " +
 		"keep the label, or scrape /metrics/resource of the kubelets"}
 	renamed := func(label, fix string) []string {
-		return []string{"it has the names of containers in the label " + label + ", so attune finds no usage: " + fix}
+		return []string{"it has series with the names of containers in the label " + label + ", which attune does not use: " + fix}
 	}
 	const rename = "rename the label to container, or scrape /metrics/cadvisor of the kubelets"
 	for name, test := range map[string]struct {

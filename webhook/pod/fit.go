@@ -112,11 +112,11 @@ func (f *frame) wanted(r recommender.Resource, s *ask, was recommender.Allocatio
 	return r.CapLimit(was, r.RaiseToLeast(was, wanted), f.limitMost(r, s))
 }
 
-// limitMost is the amount above which no limit is raised; 0: no bound. It may be maxAllowed, above which a limit's floor
-// takes precedence, up to what the largest node has.
+// limitMost is the amount above which no limit is raised; 0: no bound. It may be maxAllowed, above which the floor of a
+// memory limit takes precedence, up to what the largest node has. The floor of a CPU limit is for decreases.
 func (f *frame) limitMost(r recommender.Resource, s *ask) recommender.Amount {
-	if f.largest[r].Limit == 0 {
-		return 0
+	if f.largest[r].Limit == 0 || r == recommender.CPU {
+		return f.largest[r].Limit
 	}
 	return max(f.largest[r].Limit, recommender.Brake(s.limitFloor, f.largest[r].Request))
 }
@@ -128,7 +128,7 @@ func (f *frame) raisedLimit(r recommender.Resource, s *ask, was recommender.Allo
 	if r == recommender.CPU || !s.bothMove || was.Limit == 0 || s.limitFloor <= was.Limit || bound.ViolatedBy(was) {
 		return was
 	}
-	raised := r.CapLimit(was, recommender.Allocation{Request: was.Request, Limit: s.limitFloor}, f.largest[r].Limit)
+	raised := r.CapLimit(was, recommender.Allocation{Request: was.Request, Limit: s.limitFloor}, f.limitMost(r, s))
 	if f.class == corev1.PodQOSGuaranteed {
 		return bound.ClampEqual(r, raised.Limit, was.Request, granularity(r, was))
 	}

@@ -93,6 +93,34 @@ func TestSeedKeepsTheCPULimitThatUsageNeeds(t *testing.T) {
 	}
 }
 
+// The floor of a CPU limit is for decreases: it raises no limit above the template's and maxAllowed.
+func TestCPULimitFloorRaisesNoLimitAboveMaxAllowed(t *testing.T) {
+	for most, want := range map[string]string{"1500m": "cpu=1080m/2 memory=1Gi", "3": "cpu=1080m/3 memory=1Gi", "8": "cpu=1080m/3850m memory=1Gi"} {
+		seed := seedFor(t, "app", "1080m", "")
+		seed.CPULimitFloor = amountOf(t, "3850m")
+		rec := recommendation(seed)
+		rec.Spec.Seed.LargestPod = v1alpha1.Resources{CPURequest: amountOf(t, "64"), CPULimit: amountOf(t, most)}
+		pod := podOf(container(t, "app", "cpu=500m/2 memory=1Gi"))
+		after := applied(t, pod, SeedPod(view(t, pod), Read(rec), &Namespace{}, now))
+		assert.Equal(t, []string{want}, resources(after))
+		assertStable(t, after, Read(rec), &Namespace{})
+	}
+}
+
+// A LimitRange's ratio takes precedence over the floor of a CPU limit.
+func TestCPULimitFloorKeepsTheRatioOfALimitRange(t *testing.T) {
+	for of, want := range map[corev1.LimitType]string{corev1.LimitTypeContainer: "cpu=275m/1100m memory=1Gi", corev1.LimitTypePod: "cpu=1/2 memory=1Gi"} {
+		seed := seedFor(t, "app", "20m", "")
+		seed.CPULimitFloor = amountOf(t, "1100m")
+		rec := Read(recommendation(seed))
+		ns := &Namespace{Bounds: constraint.BoundsOf(ranges(corev1.LimitRangeItem{Type: of, MaxLimitRequestRatio: corev1.ResourceList{"cpu": resource.MustParse("4")}}))}
+		pod := podOf(container(t, "app", "cpu=1/2 memory=1Gi"))
+		after := applied(t, pod, SeedPod(view(t, pod), rec, ns, now))
+		assert.Equal(t, []string{want}, resources(after))
+		assertStable(t, after, rec, ns)
+	}
+}
+
 // A runtime class with a memory overhead runs a VM: its pods keep the memory limit of the template, and Guaranteed ones
 // the request too. An overhead of CPU alone changes nothing.
 func TestSeedKeepsMemoryLimitOfSandboxes(t *testing.T) {

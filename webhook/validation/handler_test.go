@@ -234,3 +234,18 @@ func TestQueriesThatAreNoPromQLAreWarnings(t *testing.T) {
 		assert.Equal(t, want, answer.Warnings)
 	}
 }
+
+// A bound of memory without its unit is refused where it is new. One that is stored in defaults is a warning.
+func TestNewMemoryBoundsNeedTheirUnit(t *testing.T) {
+	bound := aPolicy(t, `memory: {minAllowed: 512Ki}`)
+	v := validation.Validate(bound, validation.Env{})
+	require.Len(t, v.Denied, 1)
+	assert.Equal(t, "memory.minAllowed 512Ki is less than 1Mi. Add the unit, e.g. 512Mi", v.Denied[0].Sentence)
+	defaults := &v1alpha1.AttuneDefaults{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultsName}}
+	defaults.Spec.Memory = bound.Spec.Memory
+	assert.Len(t, validation.Validate(defaults, validation.Env{}).Denied, 1)
+	v = validation.Validate(aPolicy(t, `cpu: {percentile: 90}`), validation.Env{Cluster: defaults})
+	assert.Empty(t, v.Denied)
+	require.Len(t, v.Warnings, 1)
+	assert.Contains(t, v.Warnings[0].Sentence, "is less than 1Mi")
+}

@@ -77,8 +77,8 @@ func clusterVerdict(o *v1alpha1.AttuneClusterPolicy, env Env) Verdict {
 func verdict(own policy.Level, cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespaceDefaults, p *v1alpha1.AttunePolicy, operator policy.Operator) Verdict {
 	var v Verdict
 	var invalid *policy.InvalidConfig
-	// ResolveAllowed fails only with an InvalidConfig; otherwise the object is valid.
-	settings, err := policy.ResolveAllowed(cluster, namespace, p, operator)
+	// ResolveNew fails only with an InvalidConfig; otherwise the object is valid.
+	settings, err := policy.ResolveNew(cluster, namespace, p, operator)
 	if !errors.As(err, &invalid) {
 		return Verdict{Remarks: append(settings.Remarks(), queries(settings.Resize.Guardrails)...)}
 	}

@@ -24,6 +24,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/answers"
+	"attune.io/attune/internal/policy"
 )
 
 var now = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
@@ -219,6 +220,19 @@ func TestPoliciesAndTheirUsage(t *testing.T) {
 				Containers: []v1alpha1.ContainerTarget{{Name: "app", Holds: []v1alpha1.Hold{{Resource: "cpu", Reason: v1alpha1.ReasonStaleData, Message: "the newest step is of yesterday"}}}}},
 		}}}}
 	assert.Equal(t, []Result{{"usage", Warning, "usage of Deployment/web in namespace shop is stale: the newest step is of yesterday", "kubectl attune explain Deployment/web --namespace shop"}}, of(stale, "usage"))
+}
+
+// A stored bound of memory that cannot be meant is a warning: the policy works.
+func TestMemoryBoundsWithoutTheirUnit(t *testing.T) {
+	p, bound := policyIn("api", v1alpha1.ReasonMonitoring, time.Hour), resource.MustParse("512Ki")
+	p.Spec.Memory = &v1alpha1.MemorySettings{}
+	p.Spec.Memory.MinAllowed = &bound
+	own, err := policy.Resolve(nil, nil, &p)
+	require.NoError(t, err)
+	p.Status.Conditions[0].Message = "watching 3 workloads; " + strings.Join(own.Remarks(), "; ") // as the policy loop writes it
+	seen := &Seen{Scope: Scope{Now: now}, Policies: Read[v1alpha1.AttunePolicy]{Value: []v1alpha1.AttunePolicy{p}}}
+	assert.Equal(t, []Result{{"policies", Warning, "policy shop/api: memory.minAllowed 512Ki is less than 1Mi. Add the unit, e.g. 512Mi. Until then attune requests at least 4Mi",
+		"kubectl attune status --namespace shop"}}, of(seen, "policies"))
 }
 
 // What a usage source lacks is a warning, once for all policies of the source, also while they are ready.

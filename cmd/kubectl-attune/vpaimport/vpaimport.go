@@ -103,9 +103,11 @@ func Import(object *unstructured.Unstructured, containers []string) (*input.Writ
 	x.boost()
 	x.rest(spec)
 	written := input.WritePolicy(input.Metadata{Name: object.GetName(), Namespace: object.GetNamespace()}, x.spec)
-	settings, err := policy.Resolve(nil, nil, &v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: written.Metadata.Name}, Spec: x.spec})
+	made := &v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: written.Metadata.Name}, Spec: x.spec}
+	settings, err := policy.ResolveNew(nil, nil, made, policy.Operator{SourceNamespaces: []string{"*"}})
 	if err != nil {
 		x.note("its policy is invalid, correct it before you apply it: %v", err)
+		settings.Doubts = nil // the error names them
 	}
 	for _, remark := range settings.Remarks() {
 		x.note("%s", remark)

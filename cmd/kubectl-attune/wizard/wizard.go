@@ -195,7 +195,7 @@ func (q *question) fit(spec *v1alpha1.AttunePolicySpec, answer string) error {
 	if err := q.applyAnswer(with, answer); err != nil {
 		return err
 	}
-	if _, err := policy.Resolve(nil, nil, &v1alpha1.AttunePolicy{Spec: *with}); err != nil {
+	if _, err := policy.ResolveNew(nil, nil, &v1alpha1.AttunePolicy{Spec: *with}, policy.Operator{SourceNamespaces: []string{"*"}}); err != nil {
 		return err
 	}
 	*spec = *with
