@@ -225,7 +225,7 @@ func TestPoliciesAndTheirUsage(t *testing.T) {
 // A stored bound of memory that cannot be meant is a warning: the policy works.
 func TestMemoryBoundsWithoutTheirUnit(t *testing.T) {
 	p, bound := policyIn("api", v1alpha1.ReasonMonitoring, time.Hour), resource.MustParse("512Ki")
-	p.Spec.Memory = &v1alpha1.MemorySettings{}
+	p.Spec.TargetRef.Kind, p.Spec.Memory = v1alpha1.KindDeployment, &v1alpha1.MemorySettings{}
 	p.Spec.Memory.MinAllowed = &bound
 	own, err := policy.Resolve(nil, nil, &p)
 	require.NoError(t, err)
