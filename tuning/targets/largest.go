@@ -68,7 +68,7 @@ func (v View) largestPod() v1alpha1.Resources {
 }
 
 // withinNodes blocks a resource of raised containers if the pod would request more than the largest node has and more
-// than its template requests (NodeCapacity). It also caps memory limits and their floors at the largest node, at the
+// than its template requests, or if the limit needs to be above the node (NodeCapacity). It also caps memory limits and their floors at the largest node, at the
 // template's limit, or at the floor learned from OOM kills, whichever is greatest. A limit may exceed the node: it
 // takes no room there, and the bound of a DaemonSet is its smallest node.
 func (v View) withinNodes(targets []v1alpha1.ContainerTarget) []v1alpha1.ContainerTarget {
@@ -83,14 +83,23 @@ func (v View) withinNodes(targets []v1alpha1.ContainerTarget) []v1alpha1.Contain
 		original := v.original(sizedContainers[i])
 		size := podview.FromResources(t.Target)
 		for _, r := range recommender.Resources {
-			most := v.Largest[r]
-			if most == 0 {
+			if v.Largest[r] == 0 {
 				continue
 			}
-			if raised := size[r].Request > original[r].Request; raised && after[r] > max(most, before[r]) && !barred(t.Holds, r) {
-				t.Holds = append(slices.Clip(t.Holds), v1alpha1.Hold{Resource: r.String(), Reason: resize.ReasonNodeCapacity, Message: v.whyTooLarge(r, after[r])})
+			most := max(v.Largest[r], v.killed(t.Name, r))
+			raised := size[r].Request > original[r].Request && !barred(t.Holds, r)
+			size[r] = r.CapLimit(original[r], size[r], most)
+			why := ""
+			switch {
+			case !raised:
+			case after[r] > max(v.Largest[r], before[r]):
+				why = fmt.Sprintf("a pod would request %s of %s", recommender.Format(r, after[r]), r)
+			case size[r].Limit > max(most, original[r].Limit): // a limit above its request stays above it
+				why = fmt.Sprintf("container %s would have a limit of %s of %s", t.Name, recommender.Format(r, size[r].Limit), r)
 			}
-			size[r] = r.CapLimit(original[r], size[r], max(most, v.killed(t.Name, r)))
+			if why != "" {
+				t.Holds = append(slices.Clip(t.Holds), v1alpha1.Hold{Resource: r.String(), Reason: resize.ReasonNodeCapacity, Message: why + v.largestHas(r)})
+			}
 		}
 		t.Target = podview.ToResources(size)
 		if most := v.Largest[recommender.Memory]; most > 0 {
@@ -129,12 +138,13 @@ func sized(template *corev1.Pod, targets []v1alpha1.ContainerTarget) *corev1.Pod
 	return pod
 }
 
-func (v View) whyTooLarge(r recommender.Resource, needs recommender.Amount) string {
+// largestHas ends the message of NodeCapacity: what the node has, and the action.
+func (v View) largestHas(r recommender.Resource) string {
 	most := recommender.Format(r, v.Largest[r])
 	if v.Workload.Kind == v1alpha1.KindDaemonSet {
-		return fmt.Sprintf("a pod would request %s of %s, but the smallest node on which the DaemonSet runs has %s next to its other DaemonSet pods. "+
-			"Use larger nodes, a node selector that excludes small nodes, or a lower maxAllowed", recommender.Format(r, needs), r, most)
+		return fmt.Sprintf(", but the smallest node on which the DaemonSet runs has %s next to its other DaemonSet pods. "+
+			"Use larger nodes, a node selector that excludes small nodes, or a lower maxAllowed", most)
 	}
-	return fmt.Sprintf("a pod would request %s of %s, but the largest node on which it may run has %s. "+
-		"Add a larger node, set the chart's value nodes.largest (for node pools that scale from zero), or set a lower maxAllowed", recommender.Format(r, needs), r, most)
+	return fmt.Sprintf(", but the largest node on which it may run has %s. "+
+		"Add a larger node, set the chart's value nodes.largest (for node pools that scale from zero), or set a lower maxAllowed", most)
 }

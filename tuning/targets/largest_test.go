@@ -77,6 +77,22 @@ func TestNoTargetIsAboveTheLargestNode(t *testing.T) {
 	}
 }
 
+// A limit above its request is no larger than the node either: where the request is the whole node, nothing is raised.
+func TestARequestOfAWholeNodeLeavesNoRoomForItsLimit(t *testing.T) {
+	v := using(t, 10, gi, list("1", "512Mi"), list("2", "1Gi"))
+	whole := podview.FromResources(Desired(v).Containers[0].Target)[recommender.CPU].Request
+	for largest, want := range map[recommender.Amount][]string{whole: {"cpu NodeCapacity"}, whole + 1: nil} {
+		v.Largest = [2]recommender.Amount{largest, 256 * gi}
+		got := Desired(v).Containers[0]
+		assert.Equal(t, want, reasons(got), largest)
+		if want != nil {
+			assert.Contains(t, got.Holds[0].Message, "container app would have a limit of 12001m of cpu, but the largest node on which it may run has 12.")
+		} else {
+			assert.Equal(t, largest, podview.FromResources(got.Target)[recommender.CPU].Limit)
+		}
+	}
+}
+
 func TestBothNumbersAreTold(t *testing.T) {
 	v := using(t, 1600, gi, list("1", "512Mi"), nil)
 	v.Largest = [2]recommender.Amount{64_000, 256 * gi}
