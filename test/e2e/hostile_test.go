@@ -54,8 +54,8 @@ const reverted, kept = "Reverted", "Success"
 
 // spoiledStories are the same whoever resizes.
 func spoiledStories() []spoiledStory {
-	// Its limits stop at maxAllowed, that of memory one MiB above the request.
-	grown := size{cpu: "90m", memory: "160Mi", cpuLimit: "90m", memoryLimit: "161Mi"}
+	// Its limits stop at maxAllowed, one unit above the requests.
+	grown := size{cpu: "90m", memory: "160Mi", cpuLimit: "91m", memoryLimit: "161Mi"}
 	halfLowered := size{cpu: tight.cpu, cpuLimit: tight.cpuLimit, memory: wide.memory, memoryLimit: wide.memoryLimit}
 	halfGrown := size{cpu: grown.cpu, cpuLimit: grown.cpuLimit, memory: tight.memory, memoryLimit: tight.memoryLimit}
 	return []spoiledStory{

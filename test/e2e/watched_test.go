@@ -196,7 +196,8 @@ func namespaceBack(t *testing.T) {
 	namespace(ctx, t, comesAndGoes, true)
 	// New pods are created with a larger size before a resize to it is verified: there is no observation to wait for.
 	back, _ := started(t, comesAndGoes, 1, idle(tight))
-	wider := size{cpu: "60m", memory: "128Mi", cpuLimit: "120m", memoryLimit: "256Mi"}
+	// The limits stop at maxAllowed, one unit above the requests.
+	wider := size{cpu: "60m", memory: "128Mi", cpuLimit: "61m", memoryLimit: "129Mi"}
 	helm(t, "upgrade", release, chart(t), "--reuse-values", "--wait", "--timeout", "120s")
 	began := time.Now()
 	within(t, 3*time.Minute, "its policies are judged", func() error { return judged(ctx, comesAndGoes, v1alpha1.StrategyWorkload) })
