@@ -104,6 +104,7 @@ func (h *Handler) Handle(ctx context.Context, request admission.Request) admissi
 	if err != nil {
 		return errored(http.StatusInternalServerError, fmt.Errorf("reading the defaults, try again: %w", err))
 	}
+	env.Stored = request.Operation == admissionv1.Update
 	return answer(Validate(object, env))
 }
 

@@ -244,8 +244,15 @@ func TestNewMemoryBoundsNeedTheirUnit(t *testing.T) {
 	defaults := &v1alpha1.AttuneDefaults{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultsName}}
 	defaults.Spec.Memory = bound.Spec.Memory
 	assert.Len(t, validation.Validate(defaults, validation.Env{}).Denied, 1)
+	const remark = " is less than 1Mi. Add the unit, e.g. 512Mi. Until then attune requests at least 4Mi"
 	v = validation.Validate(aPolicy(t, `cpu: {percentile: 90}`), validation.Env{Cluster: defaults})
-	assert.Empty(t, v.Denied)
-	require.Len(t, v.Warnings, 1)
-	assert.Contains(t, v.Warnings[0].Sentence, "is less than 1Mi")
+	assert.Equal(t, validation.Verdict{Remarks: []string{"memory.minAllowed 512Ki (from the AttuneDefaults)" + remark}}, v, "attune uses the bound of the defaults")
+
+	// Another field of a stored object can be changed.
+	edited := bound.DeepCopy()
+	edited.Spec.Weight = new(int32(50))
+	answer := handler(t, stored{}).Handle(t.Context(), request(t, admissionv1.Update, edited, bound))
+	assert.True(t, answer.Allowed, answer.Result)
+	assert.Equal(t, []string{"memory.minAllowed 512Ki" + remark}, []string(answer.Warnings))
+	assert.False(t, handler(t, stored{}).Handle(t.Context(), request(t, admissionv1.Create, edited, nil)).Allowed)
 }

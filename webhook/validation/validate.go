@@ -33,6 +33,8 @@ type Env struct {
 	Namespace *v1alpha1.AttuneNamespaceDefaults
 	// Operator is what the installation of attune allows.
 	Operator policy.Operator
+	// Stored is true for the update of a stored object.
+	Stored bool
 }
 
 // Verdict is the result of Validate. The zero value accepts the object without a warning.
@@ -50,13 +52,13 @@ type Verdict struct {
 func Validate(object runtime.Object, env Env) Verdict {
 	switch o := object.(type) {
 	case *v1alpha1.AttunePolicy:
-		return verdict(policy.Policy, env.Cluster, env.Namespace, o, env.Operator)
+		return verdict(policy.Policy, env.Cluster, env.Namespace, o, env)
 	case *v1alpha1.AttuneClusterPolicy:
 		return clusterVerdict(o, env)
 	case *v1alpha1.AttuneNamespaceDefaults:
-		return verdict(policy.Namespace, env.Cluster, o, nil, env.Operator)
+		return verdict(policy.Namespace, env.Cluster, o, nil, env)
 	case *v1alpha1.AttuneDefaults:
-		return verdict(policy.Cluster, o, nil, nil, env.Operator)
+		return verdict(policy.Cluster, o, nil, nil, env)
 	}
 	return Verdict{}
 }
@@ -65,7 +67,7 @@ func Validate(object runtime.Object, env Env) Verdict {
 // reported in that namespace.
 func clusterVerdict(o *v1alpha1.AttuneClusterPolicy, env Env) Verdict {
 	p := policy.Instance(o, "", true)
-	v := verdict(policy.LevelOf(p), env.Cluster, nil, p, env.Operator)
+	v := verdict(policy.LevelOf(p), env.Cluster, nil, p, env)
 	if _, err := policy.ScopeOf(o, env.Operator.Namespace); err != nil {
 		v.Denied = append(v.Denied, policy.Problem{Fields: []string{"namespaceSelector"}, Levels: []policy.Level{policy.LevelOf(p)}, Sentence: err.Error()})
 	}
@@ -74,13 +76,21 @@ func clusterVerdict(o *v1alpha1.AttuneClusterPolicy, env Env) Verdict {
 
 // verdict separates the problems in which the object's own layer takes part from all others. Without this, a mistake
 // in the AttuneDefaults would block every change of every policy.
-func verdict(own policy.Level, cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespaceDefaults, p *v1alpha1.AttunePolicy, operator policy.Operator) Verdict {
+func verdict(own policy.Level, cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespaceDefaults, p *v1alpha1.AttunePolicy, env Env) Verdict {
 	var v Verdict
 	var invalid *policy.InvalidConfig
-	// ResolveNew fails only with an InvalidConfig; otherwise the object is valid.
-	settings, err := policy.ResolveNew(cluster, namespace, p, operator)
+	settings, err := policy.ResolveAllowed(cluster, namespace, p, env.Operator)
+	if !env.Stored { // earlier releases accepted such bounds, and an update of another field must pass
+		for _, doubt := range settings.Doubts {
+			if slices.Contains(doubt.Levels, own) {
+				v.Denied = append(v.Denied, doubt)
+			}
+		}
+	}
+	// ResolveAllowed fails only with an InvalidConfig; otherwise the settings are valid.
 	if !errors.As(err, &invalid) {
-		return Verdict{Remarks: append(settings.Remarks(), queries(settings.Resize.Guardrails)...)}
+		v.Remarks = append(settings.Remarks(), queries(settings.Resize.Guardrails)...)
+		return v
 	}
 	for _, problem := range invalid.Problems {
 		if slices.Contains(problem.Levels, own) {

@@ -165,7 +165,7 @@ var mutants = []mutant{
 	{
 		"P0: a DaemonSet's pod is larger than its node", "neither targets nor created pods are bounded by nodes, and no created pod that fits none is noticed",
 		[]edit{
-			{"tuning/targets/largest.go", "after[r] > max(most, before[r])", "false && after[r] > max(most, before[r])"},
+			{"tuning/targets/largest.go", "			case !raised:\n", "			case true || !raised:\n"},
 			{"tuning/targets/largest.go", "		size[r] = recommender.Allocation{Request: v.Largest[r], Limit: v.Largest[r]}\n", "		size[r] = recommender.Allocation{}\n"},
 			{"resize/withdraw/judge.go", "	was, grown := d.requestsBefore(pod)\n	if !unschedulable || !grown {\n", "	was, grown := d.requestsBefore(pod)\n	if true || !unschedulable || !grown {\n"},
 		},
