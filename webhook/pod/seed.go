@@ -103,7 +103,7 @@ type ask struct {
 	request recommender.Amount
 	// limitFollows keeps the ratio of the original limit to the original request; otherwise the limit is not changed.
 	limitFollows bool
-	// limit to set; 0: limitFollows decides.
+	// limit to set; 0: limitFollows decides. With limitFollows, usage follows its limit, and limit replaces the ratio.
 	limit recommender.Amount
 	// limitFloor is the least memory limit, or the CPU limit that a decrease leaves; 0: none.
 	limitFloor recommender.Amount
