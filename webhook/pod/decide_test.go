@@ -110,6 +110,10 @@ func TestSeedPod(t *testing.T) {
 		{name: "such a limit is added to no template that dropped its own",
 			has: "cpu=1 memory=480Mi", memory: "600Mi", change: followed,
 			want: "cpu=1 memory=600Mi", reason: Seeded},
+		{name: "such a limit leaves a CPU limit that stays",
+			has: "cpu=500m/500m memory=888Mi/888Mi", cpu: "250m", memory: "888Mi",
+			change: func(t *testing.T, s *v1alpha1.ContainerSeed) { followed(t, s); s.CPULimitFollows = false },
+			want:   "cpu=500m/500m memory=888Mi/888Mi", reason: FixedLimit},
 
 		{name: "node strategy: memory limit as given, CPU limit stays",
 			has: "cpu=100m/2 memory=64Mi/128Mi", cpu: "300m", memory: "100Mi", change: node("200Mi"),
