@@ -49,12 +49,13 @@ func (v View) RaisesLimits() bool {
 
 // memoryLimits returns the last memory limits of a container's running pods, oldest first. Limits below the template's
 // show no raise. If usage was not constant under a limit, the limits before it show nothing either: usage may have grown.
+// Limits that are left alone show nothing either.
 func (v View) memoryLimits(c *corev1.Container) []v1alpha1.MemoryLimit {
 	limits := podview.First(v.Stored.Containers, func(t v1alpha1.ContainerTarget) bool { return t.Name == c.Name }).MemoryLimits
 	now, known := v.Limits[c.Name]
 	template, last := v.original(c)[recommender.Memory].Limit, len(limits)-1
 	switch {
-	case template == 0, known && now.Limit < template:
+	case template == 0, known && now.Limit < template, !v.Settings.Recommender.Of[recommender.Memory].LimitsFollow:
 		return nil
 	case !known, last >= 0 && podview.AmountOf(recommender.Memory, limits[last].Limit) == now.Limit:
 		return limits
@@ -109,10 +110,11 @@ func (v View) plateau(container string, from, to time.Time) recommender.Amount {
 }
 
 // followedLimit returns the memory limit of new pods if usage follows it, so that the ratio to the request does not raise
-// it; nil: the ratio applies.
+// it; nil: the ratio applies, or limits are left alone.
 func (v View) followedLimit(t v1alpha1.ContainerTarget) *resource.Quantity {
 	was, taught := v.originalOf(t.Name)[recommender.Memory], resize.LimitFloorOf(v.Status.Floors, t.Name, v.Now).Taught
-	if was.Request == 0 || was.Request == was.Limit || recommender.FollowedLimit(v.limitUsage(t.Name, t.MemoryLimits), taught) == 0 {
+	if !v.Settings.Recommender.Of[recommender.Memory].LimitsFollow || was.Request == 0 || was.Request == was.Limit ||
+		recommender.FollowedLimit(v.limitUsage(t.Name, t.MemoryLimits), taught) == 0 {
 		return nil
 	}
 	return t.Target.MemoryLimit

@@ -231,6 +231,21 @@ func TestStoredLimits(t *testing.T) {
 	assert.Empty(t, Desired(r.View).Containers[0].MemoryLimits, "the pods have less than the template: the limits show no raise")
 }
 
+// The advice to leave limits alone is no advice that raises them: what was stored before does not count then.
+func TestFollowedLimitEndsWithRequestsOnly(t *testing.T) {
+	r := startRunning(t, "480Mi", "512Mi", share(0.97))
+	r.days(10)
+	require.NotNil(t, r.Stored.Seed.Containers[0].MemoryLimit, "%v %s", r.limits, r.said)
+	before := r.Stored.Containers[0]
+
+	r.Settings.Recommender.Of[recommender.Memory].LimitsFollow = false
+	after := Desired(r.View)
+	assert.Empty(t, after.Containers[0].MemoryLimits)
+	assert.Nil(t, after.Seed.Containers[0].MemoryLimit)
+	assert.False(t, after.Seed.Containers[0].MemoryLimitFollows)
+	assert.Nil(t, r.followedLimit(before), "targets that are kept")
+}
+
 // ceilingSaid is the last followed limit.
 func (r *running) ceilingSaid() recommender.Amount {
 	return recommender.FollowedLimit(r.limitUsage("app", r.Stored.Containers[0].MemoryLimits), 0)

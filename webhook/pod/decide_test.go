@@ -28,6 +28,9 @@ func TestSeedPod(t *testing.T) {
 	floor := func(amount string) change {
 		return func(t *testing.T, s *v1alpha1.ContainerSeed) { s.MemoryLimitFloor = amountOf(t, amount) }
 	}
+	followed := func(t *testing.T, s *v1alpha1.ContainerSeed) {
+		s.MemoryLimit, s.MemoryLimitFloor = amountOf(t, "890Mi"), amountOf(t, "886Mi")
+	}
 
 	cases := []struct {
 		name        string
@@ -97,6 +100,20 @@ func TestSeedPod(t *testing.T) {
 		{name: "a memory limit is not below its floor",
 			has: "cpu=1/2 memory=1Gi/1Gi", memory: "256Mi", change: floor("300Mi"),
 			want: "cpu=1/2 memory=256Mi/300Mi", reason: Seeded},
+
+		{name: "a limit that usage follows is the limit, without the ratio",
+			has: "cpu=1 memory=480Mi/512Mi", memory: "888Mi", change: followed,
+			want: "cpu=1 memory=888Mi/890Mi", reason: Seeded},
+		{name: "such a limit lowers none that the template raised",
+			has: "cpu=1 memory=480Mi/2Gi", memory: "600Mi", change: followed,
+			want: "cpu=1 memory=600Mi/2Gi", reason: Seeded},
+		{name: "such a limit is added to no template that dropped its own",
+			has: "cpu=1 memory=480Mi", memory: "600Mi", change: followed,
+			want: "cpu=1 memory=600Mi", reason: Seeded},
+		{name: "such a limit leaves a CPU limit that stays",
+			has: "cpu=500m/500m memory=888Mi/888Mi", cpu: "250m", memory: "888Mi",
+			change: func(t *testing.T, s *v1alpha1.ContainerSeed) { followed(t, s); s.CPULimitFollows = false },
+			want:   "cpu=500m/500m memory=888Mi/888Mi", reason: FixedLimit},
 
 		{name: "node strategy: memory limit as given, CPU limit stays",
 			has: "cpu=100m/2 memory=64Mi/128Mi", cpu: "300m", memory: "100Mi", change: node("200Mi"),

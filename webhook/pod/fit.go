@@ -135,11 +135,14 @@ func (f *frame) raisedLimit(r recommender.Resource, s *ask, was recommender.Allo
 	return bound.Clamp(r, raised, was)
 }
 
-// limitFor is the limit for a request; 0: none.
+// limitFor is the limit for a request; 0: none. A limit that usage follows replaces the ratio, but lowers none: the
+// template's may have been raised since the seed was computed.
 func (s *ask) limitFor(r recommender.Resource, was recommender.Allocation, request recommender.Amount) recommender.Amount {
 	switch {
-	case s.limit > 0:
+	case s.limit > 0 && !s.limitFollows: // strategy Node
 		return max(s.limit, s.limitFloor, request)
+	case s.limit > 0 && was.Limit > 0:
+		return max(s.limit, s.limitFloor, request, was.Limit)
 	case s.limitFollows && was.Limit > 0 && was.Request > 0:
 		limit := recommender.LimitFor(r, was, request, s.limitFloor)
 		if r == recommender.Memory { // request and floor are already within the ceiling, the ratio is not

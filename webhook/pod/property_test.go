@@ -293,6 +293,9 @@ func checkContainers(t *testing.T, s *scene, after *corev1.Pod) {
 			if r == recommender.Memory && !s.pod.Spec.Overhead.Memory().IsZero() {
 				assert.True(t, a.Limit == 0 || a.Limit >= w.Limit, "a sandbox keeps its memory limit")
 			}
+			if r == recommender.Memory && !guaranteed && seed.MemoryLimitFollows && amountAt(r, seed.MemoryLimit) > 0 {
+				assert.GreaterOrEqual(t, a.Limit, w.Limit, "a limit that usage follows lowers none")
+			}
 			if r == recommender.CPU && len(s.ranges) == 0 && w.Request < w.Limit {
 				assert.GreaterOrEqual(t, a.Limit, min(w.Limit, podview.FromPointer(r, seed.CPULimitFloor)), "usage keeps the CPU limit")
 			}

@@ -103,7 +103,7 @@ type ask struct {
 	request recommender.Amount
 	// limitFollows keeps the ratio of the original limit to the original request; otherwise the limit is not changed.
 	limitFollows bool
-	// limit to set; 0: limitFollows decides.
+	// limit to set; 0: limitFollows decides. With limitFollows, usage follows its limit, and limit replaces the ratio.
 	limit recommender.Amount
 	// limitFloor is the least memory limit, or the CPU limit that a decrease leaves; 0: none.
 	limitFloor recommender.Amount
@@ -159,8 +159,8 @@ func originals(generations []v1alpha1.Originals, container string) (sizes []reco
 // requires AllowMemoryDecrease.
 func readContainer(s *v1alpha1.ContainerSeed, strategy v1alpha1.Strategy, raiseOnly bool) ContainerSeed {
 	// A seed of the strategy Node may remain for a while after its policy changed the strategy: only Node sets a
-	// limit directly.
-	node := strategy == v1alpha1.StrategyNode || s.MemoryLimit != nil
+	// limit that does not follow.
+	node := strategy == v1alpha1.StrategyNode || s.MemoryLimit != nil && !s.MemoryLimitFollows
 	return ContainerSeed{Name: s.Name, boost: readBoost(s.CPUBoost), Of: [2]ask{
 		recommender.CPU: {
 			request:      amountAt(recommender.CPU, s.CPURequest),
