@@ -297,7 +297,7 @@ type ContainerSeed struct {
 	// the limit is not changed.
 	// +optional
 	MemoryLimitFollows bool `json:"memoryLimitFollows,omitempty"`
-	// MemoryLimit to set, in bytes (strategy Node). It replaces the ratio.
+	// MemoryLimit to set, in bytes (strategy Node, or with memoryLimitFollows). It replaces the ratio.
 	// +optional
 	MemoryLimit *resource.Quantity `json:"memoryLimit,omitempty"`
 	// CPULimitFloor is the CPU limit below which the webhook lowers no limit, in cores: 1.1 times the peak usage. Not
