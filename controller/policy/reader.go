@@ -38,7 +38,7 @@ type reader struct {
 func (r reader) view(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecommendation, w workload.Workload, holds autoscale.Holds) targets.View {
 	v := targets.View{
 		Workload: w, Policy: pass.policy, Settings: pass.settings, Digest: pass.digest,
-		History: targets.History{Profiles: r.profiles(pass, w), Implausible: r.implausible(pass, w)},
+		History: targets.History{Profiles: r.profiles(pass, w), Implausible: r.implausible(pass, w), Young: pass.young},
 		Stored:  rec.Spec,
 		Status:  rec.Status, Blocked: holds.On, Now: pass.now,
 	}
