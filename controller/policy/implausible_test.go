@@ -90,7 +90,11 @@ func TestMostSamplesImplausibleBlocksTheResource(t *testing.T) {
 	assert.Contains(t, readyOf(t, f), "UsageImplausible: app: ")
 	assert.Nil(t, f.memory.recommendations("shop")[0].Spec.Seed)
 
-	past.implausible = [2]recommender.Implausible{}
+	past.implausible, past.young = [2]recommender.Implausible{}, true
+	f.pass(t)
+	assert.Equal(t, []string{"cpu UsageImplausible", "memory UsageImplausible"}, reasons(f.memory.recommendations("shop")[0].Spec.Containers[0]), "a restart does not lift it")
+
+	past.young = false
 	f.pass(t)
 	assert.Empty(t, f.memory.recommendations("shop")[0].Spec.Containers[0].Holds, "it is lifted by plausible samples")
 }

@@ -14,6 +14,8 @@ import (
 type past struct {
 	// implausible of every container.
 	implausible [2]recommender.Implausible
+	// young is State.Young.
+	young bool
 
 	profiles [16]recommender.Profile
 	steps    [16][]recommender.StepUsage
@@ -36,8 +38,8 @@ func newPast() *past {
 
 func (*past) Want(history.Interest) error { return nil }
 func (*past) Forget(string, string)       {}
-func (*past) State(usage.SourceSettings) (history.State, bool) {
-	return history.State{}, true
+func (p *past) State(usage.SourceSettings) (history.State, bool) {
+	return history.State{Young: p.young}, true
 }
 
 func (*past) Read(history.Key) bool { return true }

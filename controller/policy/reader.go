@@ -38,12 +38,15 @@ type reader struct {
 func (r reader) view(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecommendation, w workload.Workload, holds autoscale.Holds) targets.View {
 	v := targets.View{
 		Workload: w, Policy: pass.policy, Settings: pass.settings, Digest: pass.digest,
-		History: targets.History{Profiles: r.profiles(pass, w), Implausible: r.implausible(pass, w)},
+		History: targets.History{Profiles: r.profiles(pass, w), Implausible: r.implausible(pass, w), Young: pass.young},
 		Stored:  rec.Spec,
 		Status:  rec.Status, Blocked: holds.On, Now: pass.now,
 	}
 	v.Largest, v.Gone = r.bound(ctx, pass, rec, w)
 	v.History.Silent = r.silent(ctx, pass, w, targets.Newest(v.History.Profiles))
+	if fresh(v.History.Profiles, pass.now.Add(-pass.settings.Recommender.StaleAfter())) {
+		r.history.Await(pass.key(w, ""), false)
+	}
 	if pass.settings.Strategy != v1alpha1.StrategyNode && policy.SizesNewPods(pass.settings.Resize.Mode) && v.RaisesLimits() {
 		if pods, err := lookup.Pods(ctx, r.client, w.Identity); err == nil {
 			v.Limits = targets.LimitsInForce(pods)
@@ -124,6 +127,17 @@ func (r reader) silent(ctx context.Context, pass pass, w workload.Workload, last
 	silent := err != nil || targets.Ran(pods, last, pass.now) > most
 	r.history.Await(pass.key(w, ""), silent && !last.IsZero())
 	return silent
+}
+
+// fresh reports whether a container has both resources since a time. CPU may come a minute after memory, because a rate
+// needs two samples.
+func fresh(profiles map[string]recommender.Profile, since time.Time) bool {
+	for _, p := range profiles {
+		if !p.Of[recommender.CPU].Last.Before(since) && !p.Of[recommender.Memory].Last.Before(since) {
+			return true
+		}
+	}
+	return false
 }
 
 // holds returns the resources of a workload that autoscalers control; errUnlisted: they are not known.

@@ -33,6 +33,8 @@ type pass struct {
 	// settled reports that new samples have continued the restored histories. Before that, a restored history seems
 	// to have ended, and its workload would look stopped.
 	settled bool
+	// young is history.State.Young.
+	young bool
 	// known are the policy's recommendations by name. Each reconciled workload removes its own, so that the rest must
 	// be released at the end. The objects belong to the cache.
 	known map[string]*v1alpha1.AttuneRecommendation
@@ -74,7 +76,7 @@ func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, se
 	state, _ := s.history.State(settings.Source)
 	s.pass = pass{
 		policy: p, settings: settings, digest: settings.Digest(), source: settings.Source.Digest(),
-		settled: !now.Before(state.SettledAt), known: recs, refused: byName(c.refused.Of(key)), now: now,
+		settled: !now.Before(state.SettledAt), young: state.Young, known: recs, refused: byName(c.refused.Of(key)), now: now,
 		before: c.decided.Of(key).under(settings), made: map[string]targets.Decision{},
 	}
 	defer func() { c.decided.Put(key, decided{settings, s.made}) }()

@@ -109,6 +109,9 @@ func TestShortLivedPodsRanAllTheSame(t *testing.T) {
 			}
 			assert.Equal(t, []string{"cpu " + want, "memory " + want}, reasons(f.memory.recommendations("shop")[0].Spec.Containers[0]))
 			assert.Equal(t, tc.silent, f.History.(ended).awaited.Load(), "usage is awaited where pods run without it")
+			f.History = ended{f.History.(ended).past, f.clock.Now().Truncate(5 * time.Minute)}
+			f.pass(t)
+			assert.False(t, f.History.(ended).awaited.Load(), "until it comes")
 		})
 	}
 }

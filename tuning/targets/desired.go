@@ -96,12 +96,27 @@ func (v View) inputFor(c *corev1.Container) recommender.Input {
 	}
 	input.Floors = resize.RequestFloorsOf(v.Status.Floors, c.Name, input.Original[recommender.Memory].Limit, v.Now)
 	for _, r := range recommender.Resources {
-		input.Held[r] = v.Blocked(c.Name, r)
+		if input.Held[r] = v.Blocked(c.Name, r); input.Held[r] == nil && v.History.Young && !input.Implausible[r].Blocks() {
+			input.Held[r] = implausible(v.Stored.Containers, c.Name, r)
+		}
 		if override := v.templateOverride(c, r); override > input.Floors[r].Amount {
 			input.Floors[r].Amount, input.Floors[r].Reason = override, "the template, whose request a user changed"
 		}
 	}
 	return input
+}
+
+// implausible returns the stored block of a resource by implausible samples, or nil. After a restart, the dropped samples
+// behind it are not known, and the kept ones may be the idle ones.
+func implausible(stored []v1alpha1.ContainerTarget, container string, r recommender.Resource) *recommender.Hold {
+	for _, t := range stored {
+		for _, h := range t.Holds {
+			if t.Name == container && h.Resource == r.String() && h.Reason == string(recommender.UsageImplausible) {
+				return &recommender.Hold{Reason: recommender.UsageImplausible, Message: h.Message}
+			}
+		}
+	}
+	return nil
 }
 
 // limitFloor returns the amount below which the memory limit must not go; nil: no floor. A container that a VPA sizes

@@ -53,12 +53,12 @@ func newlyBlocked(stored, wanted v1alpha1.AttuneRecommendationSpec) bool {
 	return false
 }
 
-// outside returns the holds that have another reason than a short history, as a comparable value.
-func outside(holds []v1alpha1.Hold) (held struct{ hpaCPU, hpaMemory, vpa, capacity, implausible bool }) {
+// outside returns the holds that have a reason outside of the history, as a comparable value.
+func outside(holds []v1alpha1.Hold) (held struct{ hpaCPU, hpaMemory, vpa, capacity bool }) {
 	by := func(reason string) bool {
 		return slices.ContainsFunc(holds, func(h v1alpha1.Hold) bool { return h.Reason == reason })
 	}
-	held.vpa, held.capacity, held.implausible = by(resize.ReasonVPA), by(resize.ReasonNodeCapacity), by(string(recommender.UsageImplausible))
+	held.vpa, held.capacity = by(resize.ReasonVPA), by(resize.ReasonNodeCapacity)
 	held.hpaCPU = resize.HeldFor(holds, recommender.CPU, resize.ReasonHPA)
 	held.hpaMemory = resize.HeldFor(holds, recommender.Memory, resize.ReasonHPA)
 	return held

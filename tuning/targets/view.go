@@ -67,6 +67,8 @@ type History struct {
 	Profiles map[string]recommender.Profile
 	// Implausible are the dropped samples of the last day, by container name and resource; nil: none was dropped.
 	Implausible map[string][2]recommender.Implausible
+	// Young reports that the counts of Implausible do not go back a day, because the operator has restarted.
+	Young bool
 	// Estimates are by container name (only strategy Adaptive, otherwise nil). adaptive.Of computes them.
 	Estimates map[string]*[2]recommender.Estimate
 	// Highest returns the highest usage of a container's resource over all replicas in a span of time, in millicores

@@ -61,6 +61,13 @@ func (m *measuring) run(until time.Time) {
 		}
 		if m.at.Truncate(time.Minute).Equal(m.at) {
 			m.recent.forget(m.at)
+			for i := range containers { // as a policy does
+				if p, _ := m.history.Profile(m.key(i), m.at); m.at.Sub(p.Last) > 2*m.settings.QueryStep+10*time.Minute {
+					m.history.Await(m.key(i), true)
+				} else if len(m.old()) == 0 {
+					m.history.Await(m.key(i), false)
+				}
+			}
 			for i := 0; m.history.Refresh(context.Background(), m.at); i++ {
 				require.Less(m.t, i, 100, "it reads without an end")
 			}

@@ -56,6 +56,26 @@ func TestDroppedStepsThatAreReadAgainCountOnce(t *testing.T) {
 	assert.Greater(t, got.Dropped, 288-12)
 }
 
+// The counts of a process go back to its first answer.
+func TestAProcessIsYoungForADay(t *testing.T) {
+	source := &fake{pods: []fakePod{web("aaaaa", always(0.2))}}
+	s := newStore(source)
+	s.Want(deployment("web"))
+	young := func() bool {
+		state, _ := s.State(settings())
+		return state.Young
+	}
+	source.set(func(f *fake) { f.fail = func(usage.Query) error { return errDown } })
+	s.Refresh(context.Background(), now.Add(-25*time.Hour))
+	assert.True(t, young(), "no answer")
+	source.set(func(f *fake) { f.fail = nil })
+	s.Refresh(context.Background(), now)
+	for at := time.Duration(0); at <= 25*time.Hour; at += time.Hour {
+		s.Refresh(context.Background(), now.Add(at))
+		assert.Equal(t, at < 24*time.Hour, young(), at)
+	}
+}
+
 func TestZerosDoNotHideWhatWasDropped(t *testing.T) {
 	source := &fake{pods: []fakePod{{namespace: "shop", pod: "web-7d4f8c9b6-aaaaa", container: "app", implausible: func(at time.Time) (float64, bool) {
 		if at.After(now) {

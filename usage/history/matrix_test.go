@@ -214,6 +214,36 @@ func TestAwaitedUsageThatDoesNotCome(t *testing.T) {
 	}
 }
 
+// Where nothing runs any more, or CPU is not measured any more, the running step is read for an hour, not for ever.
+func TestNothingIsAwaitedForEver(t *testing.T) {
+	for name, memory := range map[string]bool{"nothing runs": false, "no CPU": true} {
+		t.Run(name, func(t *testing.T) {
+			l := live(t, now, 3)
+			gone := l.at.Add(20 * time.Minute)
+			for i := range l.source.pods {
+				l.source.pods[i].cpu = between(now.Add(-12*time.Hour), gone, 0.2)
+				if !memory {
+					l.source.pods[i].memory = between(now.Add(-12*time.Hour), gone, 1<<20)
+				}
+			}
+			running := func(until time.Time) (count int) {
+				l.source.take()
+				l.run(until, nil)
+				for _, query := range l.source.take() {
+					if query.Running {
+						count++
+					}
+				}
+				return count
+			}
+			assert.Positive(t, running(gone.Add(13*step)))
+			assert.Zero(t, running(l.at.Add(8*time.Hour)))
+			l.Await(key("app0"), true)
+			assert.Positive(t, running(l.at.Add(10*time.Minute)))
+		})
+	}
+}
+
 // CPU of 0 of all containers is not measured, in the running step either: it stays out of date.
 func TestAwaitedCPUThatIsNotMeasured(t *testing.T) {
 	l := live(t, now, 10)

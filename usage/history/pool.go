@@ -79,14 +79,23 @@ func (p *pool) plan(now time.Time, room int64) plan {
 // lookAgain is the least time between two reads of the running step.
 const lookAgain = 30 * time.Second
 
+// mostUnasked is the most steps without samples in which the running step is read although no policy waits: after
+// them, a policy waits for each workload that still runs.
+const mostUnasked = 12
+
 // awaited returns the query of the running step, at a time, about the workloads that a policy waits for: about all if the
-// source has had no samples of a resource for two steps. It returns nil if nothing is awaited. A history gets a step only when it
-// has ended, which may be two steps after an outage.
+// source has had no samples of a resource for two steps, up to mostUnasked steps if no policy waits. It returns nil if
+// nothing is awaited. A history gets a step only when it has ended, which may be two steps after an outage.
 func (p *pool) awaited(last int64, now time.Time) *usage.Query {
 	if now.Sub(p.lookedAt).Abs() < lookAgain {
 		return nil
 	}
-	all := slices.ContainsFunc(p.heard[:], func(newest int64) bool { return newest > 0 && last-newest >= 2 })
+	silent, all := false, false
+	for _, newest := range p.heard {
+		silent = silent || newest > 0 && last-newest >= 2
+		all = all || newest > 0 && last-newest >= 2 && last-newest <= mostUnasked
+	}
+	p.each(func(_ string, _ workload.KindName, track *track) { all = all || silent && track.awaited })
 	names, pods := sets.New[string](), sets.New[string]()
 	p.each(func(namespace string, of workload.KindName, track *track) {
 		if all || track.awaited {

@@ -21,6 +21,9 @@ type State struct {
 	// SettledAt is when restored histories must have new values; until then they may seem to have ended. Zero: nothing
 	// was restored, or nothing has been read yet.
 	SettledAt time.Time
+	// Young reports that this process has had answers of the source for less than a day, so that Implausible does not
+	// count all samples that were dropped in the last day.
+	Young bool
 }
 
 // State of a source; false if no policy uses it.
@@ -34,6 +37,7 @@ func (s *Store) State(settings usage.SourceSettings) (State, bool) {
 	}
 	state := pool.state
 	state.SettledAt = pool.settled(pool.settings.QueryStep)
+	state.Young = pool.began.IsZero() || pool.seen.Sub(pool.began) < 24*time.Hour
 	return state, true
 }
 
