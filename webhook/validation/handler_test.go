@@ -253,6 +253,6 @@ func TestNewMemoryBoundsNeedTheirUnit(t *testing.T) {
 	edited.Spec.Weight = new(int32(50))
 	answer := handler(t, stored{}).Handle(t.Context(), request(t, admissionv1.Update, edited, bound))
 	assert.True(t, answer.Allowed, answer.Result)
-	assert.Equal(t, []string{"memory.minAllowed 512Ki" + remark}, []string(answer.Warnings))
+	assert.Equal(t, []string{"memory.minAllowed 512Ki" + remark}, answer.Warnings)
 	assert.False(t, handler(t, stored{}).Handle(t.Context(), request(t, admissionv1.Create, edited, nil)).Allowed)
 }
