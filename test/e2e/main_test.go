@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -70,7 +71,7 @@ var turns = make(chan struct{}, storiesAtOnce)
 // waitTogether lets that many tests run at once, and beside them those that wait for the process of a shared cluster: they take
 // no turn from the others.
 func waitTogether() error {
-	atOnce := storiesAtOnce
+	atOnce := storiesAtOnce + 1 // one waits for the others (needLast)
 	for _, c := range sharedClusters {
 		atOnce += len(c.tests)
 	}
@@ -166,8 +167,28 @@ func newClient(c *cluster.Cluster) (client.Client, error) {
 func need(t *testing.T) context.Context {
 	t.Helper()
 	cluster.Need(t)
+	others.Add(1) // all tests get here before the first one goes on
+	t.Cleanup(others.Done)
 	t.Parallel()
+	takeTurn(t)
+	return t.Context()
+}
+
+func takeTurn(t *testing.T) {
+	t.Helper()
 	turns <- struct{}{}
 	t.Cleanup(func() { <-turns })
+}
+
+// others are the tests that call need.
+var others sync.WaitGroup
+
+// needLast is need for a test that measures how long something takes: it begins when the others have ended.
+func needLast(t *testing.T) context.Context {
+	t.Helper()
+	cluster.Need(t)
+	t.Parallel()
+	others.Wait()
+	takeTurn(t)
 	return t.Context()
 }

@@ -71,7 +71,7 @@ func oomHistories() []history {
 //     little later than the operator can know;
 //   - it is back when the pod and a container of it have the old limit in their cgroups.
 func TestOOMKillsAreAnswered(t *testing.T) {
-	ctx := need(t)
+	ctx := needLast(t)
 	namespace(ctx, t, "ooms", true)
 	deployments := leakyWorkloads(t)
 	policyFor(ctx, t, deployments[0], v1alpha1.UpdateAuto, func(s *v1alpha1.AttunePolicySpec) {
