@@ -345,34 +345,50 @@ func (s *shares) run(t *testing.T) error {
 // beside 20m. Without keeps the two would have all of it: they are lowered only because it takes part.
 // told: the plugin asks the leader through the API server, the kubelet and the container runtime.
 func (s *shares) told(t *testing.T) {
-	var said bytes.Buffer
-	cmd := env.cluster.Command(t.Context(), env.plugin, "node", nodeName(sharedNode), "-o", "json")
-	cmd.Stderr = &said
-	out, err := cmd.Output()
-	require.NoError(t, err, "%s", &said)
-	assert.Empty(t, said.String(), "the leader was asked")
 	var answer answers.NodeAnswer
-	require.NoError(t, json.Unmarshal(out, &answer))
+	// The answer is the last decision, which may be newer than the last resize.
+	eventually(t, "web has what it was granted", func() error {
+		var said bytes.Buffer
+		cmd := env.cluster.Command(t.Context(), env.plugin, "node", nodeName(sharedNode), "-o", "json")
+		cmd.Stderr = &said
+		out, err := cmd.Output()
+		if err != nil || said.Len() > 0 {
+			return fmt.Errorf("%v: %s", err, &said)
+		}
+		answer = answers.NodeAnswer{}
+		if err := json.Unmarshal(out, &answer); err != nil {
+			return err
+		}
+		for i := range web.replicas {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: sharing, Name: web.pod(i)}}
+			if err := see(t, pod); err != nil {
+				return err
+			}
+			has, p := pod.Spec.Containers[0].Resources.Requests.Cpu().String(), answerAbout(answer, pod.Name)
+			if len(p.Containers) != 1 || p.Containers[0].Gets.CPURequest == nil || *p.Containers[0].Gets.CPURequest != has {
+				return fmt.Errorf("pod %s has %s: %s", pod.Name, has, out)
+			}
+		}
+		return nil
+	})
 	require.NotNil(t, answer.Decided)
-	shown := map[string]answers.NodePod{}
-	for _, p := range answer.Pods {
-		shown[p.Name] = p
-	}
 	for i := range web.replicas {
-		p := shown[sharing+"/"+web.pod(i)]
-		require.Len(t, p.Containers, 1, "%s", string(out))
-		c := p.Containers[0]
+		c := answerAbout(answer, web.pod(i)).Containers[0]
 		require.NotNil(t, c.Base)
 		require.NotNil(t, c.Share)
 		assert.NotEmpty(t, c.Base.CPU)
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: sharing, Name: web.pod(i)}}
-		require.NoError(t, see(t, pod))
-		require.NotNil(t, c.Gets.CPURequest)
-		assert.Equal(t, pod.Spec.Containers[0].Resources.Requests.Cpu().String(), *c.Gets.CPURequest, "it has what it was granted")
 		assert.NotEmpty(t, c.Steps)
 	}
 	frozen := slices.ContainsFunc(answer.Pods, func(p answers.NodePod) bool { return p.Frozen && p.Message != "" })
-	assert.True(t, frozen, "the paused neighbour's reason: %s", string(out))
+	assert.True(t, frozen, "the paused neighbour's reason: %+v", answer)
+}
+
+// answerAbout returns what the leader says about a pod.
+func answerAbout(answer answers.NodeAnswer, pod string) (about answers.NodePod) {
+	if i := slices.IndexFunc(answer.Pods, func(p answers.NodePod) bool { return p.Name == sharing+"/"+pod }); i >= 0 {
+		about = answer.Pods[i]
+	}
+	return about
 }
 
 func (s *shares) lowered(t *testing.T) {
