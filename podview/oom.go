@@ -14,6 +14,9 @@ import (
 // OOMKilled is the reason that a kubelet reports for a container that was OOM killed.
 const OOMKilled = "OOMKilled"
 
+// Sigkill is the exit code of a process that was killed with SIGKILL.
+const Sigkill = 137
+
 // Killed reports whether a termination (nil: none) is an OOM kill of the container's main process. A runtime also gives
 // the reason OOMKilled where the kernel killed a child earlier in the run. Then the main process ended by itself: with
 // exit code 0, or with 143 after SIGTERM, such as that of a failed probe (kubernetes/kubernetes#140716).

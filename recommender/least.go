@@ -40,8 +40,9 @@ func raiseToLeast(was, to, least Amount) Amount {
 }
 
 // CapLimit returns to with its limit lowered to most, such as maxAllowed or the size of the largest node (0: no bound),
-// as a whole amount. The limit never falls below the limit of was or the request of to. A limit above its request stays
-// above it if it was, because the pod's QoS class may depend on it. Targets, created and running pods share this rule.
+// as a whole amount. The limit never falls below the limit of was or the request of to. A limit that was above its
+// request stays above it, because the pod's QoS class may depend on it. Targets, created and running pods share this
+// rule.
 func (r Resource) CapLimit(was, to Allocation, most Amount) Allocation {
 	if most == 0 {
 		return to

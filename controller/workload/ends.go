@@ -42,8 +42,9 @@ func (c *Controller) observeKills(ctx context.Context, w *tuning.View) {
 	}
 }
 
-// lastBefore returns the newest sample of a killed run within sampleBefore of the kill, in bytes; 0: there is none. Times of a run have whole seconds. So a sample within the second of the kill may be of the next run: it counts
-// only if it is higher.
+// lastBefore returns the newest sample of a killed run within sampleBefore of the kill, in bytes; 0: there is none. Times
+// of a run have whole seconds. So a sample within the second of the kill may be of the next run: it counts only if it is
+// higher.
 func lastBefore(samples []climb.Sample, k podview.OOM) (used recommender.Amount) {
 	for _, s := range samples {
 		switch ago := k.At.Sub(s.At); {
@@ -96,7 +97,7 @@ func (m measurer) measureEnds(ctx context.Context, w *tuning.View) {
 	for _, pod := range w.Pods {
 		for container, status := range podview.Statuses(pod) {
 			for _, t := range podview.Terminations(status) {
-				if age := w.Now.Sub(t.FinishedAt.Time); t.ExitCode == 137 && t.Reason != podview.OOMKilled && age.Abs() <= endsLast {
+				if age := w.Now.Sub(t.FinishedAt.Time); t.ExitCode == podview.Sigkill && t.Reason != podview.OOMKilled && age.Abs() <= endsLast {
 					windows[pod.Name] = max(windows[pod.Name], max(age, 0)+eventBefore)
 					ends[podview.Evidence(t)] = [2]string{pod.Name, container}
 				}

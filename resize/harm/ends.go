@@ -30,8 +30,6 @@ const (
 	nodeKillOnce = time.Hour
 	// eventSoon is when an OOM event is asked for again. It is measured after the end of its run.
 	eventSoon = 30 * time.Second
-	// sigkill is the exit code of a process that was killed with SIGKILL.
-	sigkill = 137
 )
 
 // KillFacts are measurements about one termination of a container. The zero value: nothing was measured.
@@ -75,7 +73,7 @@ func ReadEnds(pod *corev1.Pod, floors []v1alpha1.Floor, ends Ends, now time.Time
 	statuses := podview.Statuses(pod)
 	for _, c := range podview.Read(pod) {
 		for i, t := range slices.Backward(podview.Terminations(statuses[c.Name])) { // the older one first
-			if t.ExitCode != sigkill && !podview.Killed(t) {
+			if t.ExitCode != podview.Sigkill && !podview.Killed(t) {
 				continue
 			}
 			k := podview.KillOf(pod, c, t)

@@ -47,9 +47,9 @@ func (v View) RaisesLimits() bool {
 	})
 }
 
-// memoryLimits returns the last memory limits of a container's running pods, oldest first. Limits below the template's
-// show no raise. If usage was not constant under a limit, the limits before it show nothing either: usage may have grown.
-// Limits that are left alone show nothing either.
+// memoryLimits returns the last memory limits of a container's running pods, oldest first. It forgets them where they
+// show nothing: a limit below the template's is no raise, usage that was not constant under a limit may have grown, and a
+// limit that is left alone does not follow the request.
 func (v View) memoryLimits(c *corev1.Container) []v1alpha1.MemoryLimit {
 	limits := podview.First(v.Stored.Containers, func(t v1alpha1.ContainerTarget) bool { return t.Name == c.Name }).MemoryLimits
 	now, known := v.Limits[c.Name]
@@ -83,8 +83,8 @@ func (v View) limitUsage(container string, limits []v1alpha1.MemoryLimit) (out [
 }
 
 // plateauSteps is the number of steps for which usage must be constant under a limit: less than a cooldown, so that the
-// third limit is known before it is raised. Of constant usage, each quarter has
-// at least this part of the highest. Usage that grows enough to look like the same share of two limits has less.
+// third limit is known before it is raised. Usage is constant if the highest of its first and of its last quarter are
+// above this part of the highest of all. Usage that grows enough to look like the same share of two limits is not.
 const (
 	plateauSteps = 8
 	constant     = 0.97
