@@ -190,6 +190,9 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 // manages a workload, it writes nothing about the policy, so that the two do not alternately overwrite one status.
 func (c *Controller) look(ctx context.Context, p *v1alpha1.AttunePolicy, settings policy.Settings, matched matched) (reconcile.Result, error) {
 	now := c.Clock.Now()
+	if wait := c.pace(p, settings, now); wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
 	// Before the history is read: the nodes decide which samples are plausible.
 	if err := c.listNodes(ctx); err != nil {
 		return c.unfinished(p, err)
@@ -221,6 +224,25 @@ func (c *Controller) look(ctx context.Context, p *v1alpha1.AttunePolicy, setting
 	return result, out.later
 }
 
+// pace returns how long changed settings wait because they changed a short time ago; 0: they are applied now. Settings
+// that stop new sizes never wait.
+func (c *Controller) pace(p *v1alpha1.AttunePolicy, settings policy.Settings, now time.Time) (wait time.Duration) {
+	key := client.ObjectKeyFromObject(p)
+	last, known := c.decided.Find(key)
+	if !known || last.generation == p.Generation && reflect.DeepEqual(last.settings, settings) {
+		return 0
+	}
+	c.paces.Change(key, func(before pace) pace {
+		wait = before.left(now)
+		if stops := len(settings.Resize.Paused) > 0 || !policy.SizesNewPods(settings.Resize.Mode); wait == 0 || stops {
+			wait = 0
+			return before.afterChange(now)
+		}
+		return before
+	})
+	return wait
+}
+
 // report collects the inputs of the policy's status after a reconcile. unread is why the history is not read; nil: it
 // is.
 func (c *Controller) report(p *v1alpha1.AttunePolicy, settings policy.Settings, matched matched, out outcome, unread error, now time.Time) report {
@@ -231,6 +253,7 @@ func (c *Controller) report(p *v1alpha1.AttunePolicy, settings policy.Settings, 
 	}
 	return report{
 		now: now, policy: p, settings: settings, matched: matched, recommendations: out.recommendations, refused: out.refused,
+		flaps: c.paces.Of(client.ObjectKeyFromObject(p)).quick >= flapping,
 		sized: c.Sized, implausible: c.implausible(settings, matched), thinCPU: c.thinCPU(settings, matched),
 		usage: usageState{
 			State: source, lost: c.History.Lost(settings.Source, p.Namespace),
@@ -334,6 +357,9 @@ type memories struct {
 	// decided has the decisions of a policy's last reconcile, and drops them with the policy. If they are lost, the
 	// next reconcile computes them again.
 	decided board.Table[types.NamespacedName, decided]
+	// paces separate changes of a policy's settings, and are dropped with the policy. If they are lost, the next change is
+	// applied at once.
+	paces board.Table[types.NamespacedName, pace]
 	// nodes has the largest nodes for each placement. If they are lost, the next reconcile lists the nodes.
 	nodes nodeIndex
 	// parts has the parts of cluster policies, and drops them with their namespaces. If they are lost, the status of
@@ -346,8 +372,10 @@ func (m *memories) mostWorkloads() int { return cmp.Or(m.most, policy.MostWorklo
 
 // decided holds the decisions of a pass, by the recommendation's name, and the settings behind them.
 type decided struct {
-	settings policy.Settings
-	made     map[string]targets.Decision
+	// generation of the policy.
+	generation int64
+	settings   policy.Settings
+	made       map[string]targets.Decision
 }
 
 // under returns the decisions if the settings have not changed on any level; otherwise nil, because each decision may

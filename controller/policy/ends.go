@@ -149,6 +149,7 @@ func (c *Controller) finish(ctx context.Context, p *v1alpha1.AttunePolicy) (reco
 func (c *Controller) releaseWorkloads(ctx context.Context, p *v1alpha1.AttunePolicy) (map[string]*v1alpha1.AttuneRecommendation, error) {
 	c.History.Forget(p.Namespace, p.Name)
 	c.decided.Forget(client.ObjectKeyFromObject(p))
+	c.paces.Forget(client.ObjectKeyFromObject(p))
 	follow(c.Recent, p, policy.Settings{}, matched{}, nil)
 	return c.releaseAll(ctx, p)
 }

@@ -52,7 +52,7 @@ func (r readiness) condition() metav1.Condition {
 	return metav1.Condition{
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonMonitoring,
 		Message: fmt.Sprintf("watching %d workloads", len(r.matched.won)) + remarks.tooLarge() + remarks.coarse() + remarks.shortPast() +
-			remarks.notFollowed() + remarks.tooMuch() + remarks.crowded() + remarks.implausible() + remarks.unmeant() + remarks.complaint(),
+			remarks.notFollowed() + remarks.tooMuch() + remarks.crowded() + remarks.implausible() + remarks.flaps() + remarks.unmeant() + remarks.complaint(),
 	}
 }
 
@@ -215,6 +215,12 @@ func (r remarks) leftOut() string {
 // implausible remarks that samples were dropped because no node is that large.
 func (r remarks) implausible() string {
 	return remark(r.report.implausible != "", "; %s", r.report.implausible)
+}
+
+// flaps remarks that the settings change again and again.
+func (r remarks) flaps() string {
+	return remark(r.report.flaps, "; the settings of the policy change every few seconds, so attune applies at most one change per minute. "+
+		"Find the field managers that overwrite each other in metadata.managedFields of the policy and of its defaults")
 }
 
 // unmeant remarks settings that probably do not do what the user means.

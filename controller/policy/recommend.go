@@ -79,7 +79,7 @@ func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, se
 		settled: !now.Before(state.SettledAt), young: state.Young, known: recs, refused: byName(c.refused.Of(key)), now: now,
 		before: c.decided.Of(key).under(settings), made: map[string]targets.Decision{},
 	}
-	defer func() { c.decided.Put(key, decided{settings, s.made}) }()
+	defer func() { c.decided.Put(key, decided{p.Generation, settings, s.made}) }()
 	out := outcome{recommendations: make([]v1alpha1.AttuneRecommendation, 0, len(matched.won)), open: watched(recs)}
 	for _, w := range matched.won {
 		rec, err := s.size(ctx, w)

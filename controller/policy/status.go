@@ -35,6 +35,8 @@ type report struct {
 	implausible string
 	// thinCPU describes the first container with much less CPU usage than memory usage; empty: there is none.
 	thinCPU string
+	// flaps: the settings of the policy change again and again in quick succession.
+	flaps bool
 	// now is the time of the reconcile.
 	now      time.Time
 	policy   *v1alpha1.AttunePolicy
