@@ -9,9 +9,7 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// FloorsOf returns the greatest floor of a container for each resource, decayed to now; memory in whole MiB, because
-// otherwise a floor would change by some bytes in every reconcile, and each change would be written to the API server.
-// 0: no floor. Floor.Taught is the minimum learned from OOM kills, not decayed.
+// FloorsOf returns the greatest floor of a container for each resource, decayed to now; memory in whole MiB. 0: no floor. Floor.Taught is the minimum learned from OOM kills, not decayed.
 func FloorsOf(floors []v1alpha1.Floor, container string, now time.Time) [2]recommender.Floor {
 	var greatest [2]recommender.Floor
 	for _, f := range floors {
@@ -66,7 +64,17 @@ func BelowFloor(floors []v1alpha1.Floor, container string, size recommender.Size
 	})
 }
 
-// DecayedFloor returns the decayed amount of a floor at a time, in millicores or bytes (recommender.Decay).
+// DecayedFloor returns the decayed amount of a floor at a time, in millicores or bytes (recommender.Decay). It falls in
+// grains of at least 1 MiB and at most 1/256: otherwise it would change by some bytes in every reconcile, and each
+// change would be written to the API server.
 func DecayedFloor(f v1alpha1.Floor, now time.Time) recommender.Amount {
-	return recommender.Decay(podview.AmountOf(recommender.ResourceOf(f.Resource), f.Amount), f.LearnedAt.Time, now)
+	const mebibyte = 1 << 20
+	r := recommender.ResourceOf(f.Resource)
+	learned := podview.AmountOf(r, f.Amount)
+	left := recommender.Decay(learned, f.LearnedAt.Time, now)
+	if r == recommender.CPU || left == 0 {
+		return left
+	}
+	grain := max(mebibyte, learned>>8)
+	return learned - (learned-left)/grain*grain
 }

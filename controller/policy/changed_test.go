@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"testing"
@@ -8,9 +9,16 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/board"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/tuning/targets"
@@ -170,4 +178,46 @@ func (y young) Profile(key history.Key, now time.Time) (recommender.Profile, boo
 		profile.Of[r].Points = 3
 	}
 	return profile, ok
+}
+
+// The minimum that a container of 24 GiB learned from an OOM kill decays by some MiB in each step. It is not
+// stored in each step.
+func TestDecayOfALargeFloorIsStoredRarely(t *testing.T) {
+	const days = 2
+	worlds := map[string]func(*fleet){
+		"free": func(*fleet) {},
+		"an HPA scales on memory": func(f *fleet) {
+			f.Autoscalers = held{{Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+				ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: fleetName(0)}, MaxReplicas: 9,
+				Metrics: []autoscalingv2.MetricSpec{{Type: autoscalingv2.ResourceMetricSourceType, Resource: &autoscalingv2.ResourceMetricSource{
+					Name: corev1.ResourceMemory, Target: autoscalingv2.MetricTarget{AverageUtilization: ptr.To(int32(80))}}}},
+			}}}
+		},
+	}
+	for name, arrange := range worlds {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t, 1)
+			arrange(f)
+			f.pass(t)
+			rec := f.memory.recommendations("shop")[0].DeepCopy()
+			rec.Status.Floors = []v1alpha1.Floor{kill(31 << 30)}
+			rec.Status.Floors[0].LearnedAt = metav1.NewTime(f.clock.Now())
+			f.memory.put(rec)
+			f.pass(t)
+			require.NotNil(t, f.memory.recommendations("shop")[0].Spec.Containers[0].MemoryLimitFloor)
+			f.memory.written()
+			for range days * int(24*time.Hour/step) {
+				f.clock.SetTime(f.clock.Now().Add(step))
+				f.pass(t)
+			}
+			assert.LessOrEqual(t, f.memory.writes["patch AttuneRecommendation"], days*24*5/4+2<<30/(31<<22), "once an hour, and for each 124 MiB of 2 GiB")
+		})
+	}
+}
+
+// held is a cluster with these HPAs.
+type held []autoscalingv2.HorizontalPodAutoscaler
+
+func (h held) Of(_ context.Context, w workload.Workload) (autoscale.Holds, error) {
+	return autoscale.Autoscalers{HPAs: h}.Of(w), nil
 }
