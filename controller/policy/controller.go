@@ -197,7 +197,11 @@ func (c *Controller) look(ctx context.Context, p *v1alpha1.AttunePolicy, setting
 	if err := c.listNodes(ctx); err != nil {
 		return c.unfinished(p, err)
 	}
-	unread := c.History.Want(interest(p, settings, matched))
+	since, err := c.since(ctx, p.Namespace, now)
+	if err != nil {
+		return c.unfinished(p, err)
+	}
+	unread := c.History.Want(interest(p, settings, matched, since))
 	follow(c.Recent, p, settings, matched, unread)
 	out, err := c.recommend(ctx, p, settings, matched, now)
 	if errors.Is(err, errUnlisted) {
@@ -326,9 +330,9 @@ func follow(to Recent, p *v1alpha1.AttunePolicy, settings policy.Settings, m mat
 }
 
 // interest returns what the policy needs of the history: its workloads with their sized containers, and the names of
-// the other workloads, whose pods must not be counted as its own.
-func interest(p *v1alpha1.AttunePolicy, settings policy.Settings, m matched) history.Interest {
-	in := history.Interest{Policy: p.Name, Namespace: p.Namespace, Source: settings.Source, Neighbours: m.neighbours}
+// the other workloads, whose pods must not be counted as its own. since: see Controller.since.
+func interest(p *v1alpha1.AttunePolicy, settings policy.Settings, m matched, since time.Time) history.Interest {
+	in := history.Interest{Policy: p.Name, Namespace: p.Namespace, Source: settings.Source, Since: since, Neighbours: m.neighbours}
 	if settings.StartupBoost != nil {
 		in.Startup = settings.StartupBoost.Duration
 	}
@@ -357,6 +361,9 @@ type memories struct {
 	// decided has the decisions of a policy's last reconcile, and drops them with the policy. If they are lost, the
 	// next reconcile computes them again.
 	decided board.Table[types.NamespacedName, decided]
+	// incarnations are the namespaces as they were last seen, those without a policy for forgetNamespaceAfter. If they are
+	// lost, usage of a former namespace with the same name counts.
+	incarnations board.Table[string, incarnation]
 	// paces separate changes of a policy's settings, and are dropped with the policy. If they are lost, the next change is
 	// applied at once.
 	paces board.Table[types.NamespacedName, pace]

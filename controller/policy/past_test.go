@@ -19,6 +19,8 @@ type past struct {
 
 	profiles [16]recommender.Profile
 	steps    [16][]recommender.StepUsage
+	// since is Interest.Since of the last call of Want.
+	since atomic.Value
 	// awaited is the argument of the last call of Await.
 	awaited atomic.Bool
 }
@@ -36,7 +38,10 @@ func newPast() *past {
 	return p
 }
 
-func (*past) Want(history.Interest) error { return nil }
+func (p *past) Want(of history.Interest) error {
+	p.since.Store(of.Since)
+	return nil
+}
 func (*past) Forget(string, string)       {}
 func (p *past) State(usage.SourceSettings) (history.State, bool) {
 	return history.State{Young: p.young}, true

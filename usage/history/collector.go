@@ -335,6 +335,7 @@ func (m *merge) all(g *gathered) (different bool) {
 
 // container merges the answer of one container and reports whether a value changed.
 func (m *merge) container(track *track, a *answer) bool {
+	m.dropForeign(a)
 	known := track.history(a.container)
 	if known == nil {
 		known = track.add(a.container, m.namespace.share)
@@ -353,6 +354,26 @@ func (m *merge) container(track *track, a *answer) bool {
 		known.version++
 	}
 	return different
+}
+
+// dropForeign removes the values of steps that began before the namespace was created (namespace.since).
+func (m *merge) dropForeign(a *answer) {
+	foreign := usage.StepOf(m.namespace.since, m.pool.settings.QueryStep) - m.first + 1
+	if m.namespace.since.IsZero() || foreign <= 0 {
+		return
+	}
+	all := [][]float64{a.cpu, a.peak, a.memory, a.goneCPU, a.gonePeak}
+	if a.implausible != nil {
+		all = append(all, a.implausible[recommender.CPU].values, a.implausible[recommender.Memory].values)
+	}
+	for _, values := range all {
+		for i := range min(int64(len(values)), foreign) {
+			values[i] = math.NaN()
+		}
+	}
+	if a.startAt < m.first+foreign {
+		a.start, a.startAt = 0, 0
+	}
 }
 
 // keep raises values to those of pods that are gone, up to what is known: they do not raise it, nor let it fall.

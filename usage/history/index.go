@@ -47,6 +47,10 @@ func (x *index) want(interest Interest, turn int64) {
 	if before, known := n.interests[interest.Policy]; known && slices.Equal(n.neighbours, neighbours) && reflect.DeepEqual(before, interest) {
 		return
 	}
+	if interest.Since.After(n.since) {
+		n.since = interest.Since
+		n.drop(turn)
+	}
 	n.interests[interest.Policy], n.neighbours = interest, neighbours
 	n.settle(turn)
 }
@@ -119,6 +123,8 @@ func (x *index) repeat(now time.Time) {
 type namespace struct {
 	// interests of the namespace's policies, by policy name.
 	interests map[string]Interest
+	// since is the newest Interest.Since.
+	since time.Time
 	// neighbours are all workloads of the namespace that own pods themselves, as given in the last call of Want.
 	neighbours []workload.KindName
 	// resolver is replaced, never changed.
@@ -146,6 +152,14 @@ func (n *namespace) track(of workload.KindName) *track {
 		return n.tracks[i]
 	}
 	return nil
+}
+
+// drop releases all histories. They are read again from the beginning.
+func (n *namespace) drop(turn int64) {
+	for i, known := range n.tracks {
+		known.narrow(containers{})
+		n.tracks[i] = &track{from: uncovered, asked: turn, wanted: n.resolver.wishes[i].containers}
+	}
 }
 
 // settle applies the interests. A workload that is new, or has newly wanted containers, is read again from its

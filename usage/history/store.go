@@ -37,6 +37,9 @@ type Interest struct {
 	Source usage.SourceSettings
 	// Startup is how long containers start: their CPU until then is no usage. 0: DefaultStartup; at most maxStartup.
 	Startup time.Duration
+	// Since is the creation of the namespace if another namespace of its name is known to have existed before: earlier
+	// usage is not its own. Zero: all usage counts.
+	Since time.Time
 	// Workloads whose history the policy wants; empty: none.
 	Workloads []Workload
 	// Neighbours are all workloads of the namespace that own pods themselves, the same for each of its policies. Their
