@@ -154,13 +154,17 @@ func (d *learned) readEnds() {
 }
 
 // learnOOMFloors learns floors from every OOM kill that the workload's pods show, also of pods that were never resized.
-// So siblings and the next seed are raised too, and a size that was killed does not stay verified.
+// So siblings and the next seed are raised too, and a size that was killed does not stay verified. Floors of a
+// rolled-back template are dropped.
 func (d *learned) learnOOMFloors() {
 	for _, pod := range d.view.Pods {
 		if d.records.tooLarge(pod) || !Killed(pod) {
 			continue
 		}
 		d.floors = harm.LearnKills(d.floors, pod, d.records.open, d.before(pod), d.view.Now)
+	}
+	if !d.view.owner().Rollout.InProgress {
+		d.floors = harm.DropRolledBack(d.floors, d.originals, d.view.Live(), d.view.Now)
 	}
 	d.verified = harm.DropBelowFloors(d.floors, d.verified, d.view.Now)
 }

@@ -2,6 +2,7 @@ package tuning_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -85,4 +86,23 @@ func TestRunningPodsKeepTheLimitThatUsageNeeds(t *testing.T) {
 	assert.Equal(t, [2]recommender.Amount{3850, 1300}, next(sizeOf(1000, 4000, 600, 2048), nil), "not lowered further")
 	assert.Equal(t, [2]recommender.Amount{2000, 700}, next(sizeOf(500, 2000, 256, 512), nil), "not raised further")
 	assert.Equal(t, [2]recommender.Amount{2000, 1300}, next(sizeOf(500, 2000, 256, 512), killedAt(1024)), "killed")
+}
+
+// What a rolled-back release taught does not size the release before it, once no pod of it lives and the rollout has
+// ended.
+func TestRolledBackReleaseLeavesNoFloor(t *testing.T) {
+	for _, rolling := range []bool{false, true} {
+		pod := running("web-1", sizeOf(200, 0, 256, 512))
+		w := heading(seen(t, sizeOf(200, 0, 256, 512), pod), sizeOf(200, 0, 256, 512))
+		w.Workload.Rollout.InProgress = rolling
+		status := w.Rec.Status
+		status.Originals = createdWith(pod, sizeOf(200, 0, 256, 512))
+		status.Originals[0].Since = &metav1.Time{Time: now.Add(-48 * time.Hour)}
+		status.Originals = append(status.Originals, v1alpha1.Originals{TemplateHash: "bad", Since: &metav1.Time{Time: now.Add(-time.Hour)}})
+		status.Floors = []v1alpha1.Floor{{Container: "app", Resource: "memory", Amount: resource.MustParse("10Gi"), Reason: "oomkill",
+			LearnedAt: metav1.NewTime(now.Add(-40 * time.Minute)), TemplateHash: "bad"}}
+		p := tuning.NewPass(w, status)
+		p.Learn()
+		assert.Equal(t, rolling, len(p.Status().Floors) > 0)
+	}
 }

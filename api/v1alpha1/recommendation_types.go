@@ -686,6 +686,10 @@ type Floor struct {
 	// Evidence identifies the event behind the floor, so that it counts only once.
 	// +optional
 	Evidence string `json:"evidence,omitempty"`
+	// TemplateHash of the pod that was OOM-killed. If its template generation is rolled back within a day, the floor is
+	// dropped. Not set: not known.
+	// +optional
+	TemplateHash string `json:"templateHash,omitempty"`
 }
 
 // FailedStart is a container of one template generation that the webhook does not lower in new pods.

@@ -45,6 +45,7 @@ func LearnHarm(floors []v1alpha1.Floor, v resize.Verdict, record v1alpha1.Resize
 // likely learned before, and its row was dropped for a newer one.
 func LearnKills(floors []v1alpha1.Floor, pod *corev1.Pod, records []v1alpha1.ResizeRecord, originals map[string]recommender.Size, now time.Time) []v1alpha1.Floor {
 	var learned []v1alpha1.Floor
+	hash := podview.GenerationOf(pod.Labels)
 	for _, k := range podview.OOMKills(pod) {
 		limit, certain := limitAtKill(pod, k, records, originals[k.Container], now)
 		if !certain && olderThanStored(floors, k.At, now) {
@@ -53,10 +54,45 @@ func LearnKills(floors []v1alpha1.Floor, pod *corev1.Pod, records []v1alpha1.Res
 		learned = append(learned, v1alpha1.Floor{
 			Container: k.Container, Resource: recommender.Memory.String(), Reason: string(resize.HarmOOM),
 			Amount:    podview.Quantity(recommender.Memory, recommender.OOMFloor(limit)),
-			LearnedAt: metav1.NewTime(k.At), Evidence: k.Evidence,
+			LearnedAt: metav1.NewTime(k.At), Evidence: k.Evidence, TemplateHash: hash,
 		})
 	}
 	return addFloors(floors, learned, now)
+}
+
+// rolledBackWithin is how long after its first pod a template generation may be rolled back so that its floors are
+// dropped.
+const rolledBackWithin = 24 * time.Hour
+
+// DropRolledBack drops floors that only a rolled-back template generation taught: an older generation has replaced it
+// within rolledBackWithin. A release that leaks memory must not enlarge the release before it. pods are the live ones;
+// the caller checks that no rollout is in progress. It returns floors itself if nothing is dropped.
+func DropRolledBack(floors []v1alpha1.Floor, generations []v1alpha1.Originals, pods []*corev1.Pod, now time.Time) []v1alpha1.Floor {
+	if len(pods) == 0 || !slices.ContainsFunc(floors, func(f v1alpha1.Floor) bool { return f.TemplateHash != "" }) {
+		return floors
+	}
+	current := podview.GenerationOf(pods[0].Labels)
+	if slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return podview.GenerationOf(pod.Labels) != current }) {
+		return floors
+	}
+	restored, known := firstSeen(generations, current)
+	rolledBack := func(f v1alpha1.Floor) bool {
+		since, seen := firstSeen(generations, f.TemplateHash)
+		return known && seen && f.TemplateHash != current && restored.Before(since) && now.Sub(since) <= rolledBackWithin
+	}
+	if !slices.ContainsFunc(floors, rolledBack) {
+		return floors
+	}
+	return slices.DeleteFunc(slices.Clone(floors), rolledBack)
+}
+
+// firstSeen returns when the first pod of a generation was seen; false: not known.
+func firstSeen(generations []v1alpha1.Originals, hash string) (time.Time, bool) {
+	i := slices.IndexFunc(generations, func(o v1alpha1.Originals) bool { return o.TemplateHash == hash && o.Since != nil })
+	if i < 0 || hash == "" {
+		return time.Time{}, false
+	}
+	return generations[i].Since.Time, true
 }
 
 // limitAtKill returns the memory limit in bytes that was in force at a kill; the request if no limit is set. In order:

@@ -57,7 +57,7 @@ func TestLearnKillsCountsEachOnce(t *testing.T) {
 	require.Len(t, floors, 1)
 	assert.Equal(t, v1alpha1.Floor{
 		Container: "app", Resource: "memory", Amount: podview.Quantity(recommender.Memory, recommender.OOMFloor(1024*mi)), Reason: "oomkill",
-		LearnedAt: metav1.NewTime(noon.Add(-59 * time.Second)), Evidence: "containerd://app-0@2026-03-04T11:59:01Z",
+		LearnedAt: metav1.NewTime(noon.Add(-59 * time.Second)), Evidence: "containerd://app-0@2026-03-04T11:59:01Z", TemplateHash: podview.TemplateHash(pod),
 	}, floors[0])
 	bigger := resized(size(500, 1000, 1024, 2048), done(size(500, 1000, 1024, 2048)), last(ended("OOMKilled", "app-0", 0, time.Second)))
 	assert.Equal(t, floors, LearnKills(floors, bigger, nil, nil, noon), "the kill that was answered by a raise is not one at the raised limit")
