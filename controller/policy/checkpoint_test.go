@@ -251,7 +251,7 @@ func TestDataDuringADecisionIsNews(t *testing.T) {
 	}
 	f.clock.SetTime(f.clock.Now().Add(step))
 	between.happens = refresh
-	f.decided.Forget(client.ObjectKeyFromObject(f.policy()))
+	f.policies.decided.Forget(client.ObjectKeyFromObject(f.policy()))
 	f.pass(t)
 	taken := 0
 	f.Doubt = func(context.Context, string, bool) { taken++ }

@@ -232,11 +232,11 @@ func (c *Controller) look(ctx context.Context, p *v1alpha1.AttunePolicy, setting
 // that stop new sizes never wait.
 func (c *Controller) pace(p *v1alpha1.AttunePolicy, settings policy.Settings, now time.Time) (wait time.Duration) {
 	key := client.ObjectKeyFromObject(p)
-	last, known := c.decided.Find(key)
+	last, known := c.policies.decided.Find(key)
 	if !known || last.generation == p.Generation && reflect.DeepEqual(last.settings, settings) {
 		return 0
 	}
-	c.paces.Change(key, func(before pace) pace {
+	c.policies.paces.Change(key, func(before pace) pace {
 		wait = before.left(now)
 		if stops := len(settings.Resize.Paused) > 0 || !policy.SizesNewPods(settings.Resize.Mode); wait == 0 || stops {
 			wait = 0
@@ -257,7 +257,7 @@ func (c *Controller) report(p *v1alpha1.AttunePolicy, settings policy.Settings, 
 	}
 	return report{
 		now: now, policy: p, settings: settings, matched: matched, recommendations: out.recommendations, refused: out.refused,
-		flaps: c.paces.Of(client.ObjectKeyFromObject(p)).quick >= flapping,
+		flaps: c.policies.paces.Of(client.ObjectKeyFromObject(p)).quick >= flapping,
 		sized: c.Sized, implausible: c.implausible(settings, matched), thinCPU: c.thinCPU(settings, matched),
 		usage: usageState{
 			State: source, lost: c.History.Lost(settings.Source, p.Namespace),
@@ -355,23 +355,29 @@ type memories struct {
 	matchings board.Table[string, *matching]
 	// most workloads of a namespace that are sized; 0: policy.MostWorkloads.
 	most int
+	// policies is the state of each policy.
+	policies policyMemory
+	// incarnations are the namespaces as they were last seen, those without a policy for forgetNamespaceAfter. If they are
+	// lost, usage of a former namespace with the same name counts.
+	incarnations board.Table[string, incarnation]
+	// nodes has the largest nodes for each placement. If they are lost, the next reconcile lists the nodes.
+	nodes nodeIndex
+	// parts has the parts of cluster policies, and drops them with their namespaces. If they are lost, the status of
+	// a cluster policy does not change until each of its namespaces has been reconciled.
+	parts parts
+}
+
+// policyMemory is the state of each policy between reconciles.
+type policyMemory struct {
 	// refused has the writes that the API server rejected in a policy's last reconcile. If they are lost, each is
 	// tried once more and its backoff starts again.
 	refused board.Table[types.NamespacedName, []refusal]
 	// decided has the decisions of a policy's last reconcile, and drops them with the policy. If they are lost, the
 	// next reconcile computes them again.
 	decided board.Table[types.NamespacedName, decided]
-	// incarnations are the namespaces as they were last seen, those without a policy for forgetNamespaceAfter. If they are
-	// lost, usage of a former namespace with the same name counts.
-	incarnations board.Table[string, incarnation]
 	// paces separate changes of a policy's settings, and are dropped with the policy. If they are lost, the next change is
 	// applied at once.
 	paces board.Table[types.NamespacedName, pace]
-	// nodes has the largest nodes for each placement. If they are lost, the next reconcile lists the nodes.
-	nodes nodeIndex
-	// parts has the parts of cluster policies, and drops them with their namespaces. If they are lost, the status of
-	// a cluster policy does not change until each of its namespaces has been reconciled.
-	parts parts
 }
 
 // mostWorkloads is how many workloads of a namespace are sized; tests set a smaller number.

@@ -69,7 +69,7 @@ func TestADecisionStandsWhileNothingIsNew(t *testing.T) {
 	refresh()
 	assert.Equal(t, workloads, passes(3))
 	var last time.Time
-	for _, of := range f.decided.All() {
+	for _, of := range f.policies.decided.All() {
 		for _, made := range of.made {
 			last = made.DataUntil
 		}
@@ -81,7 +81,7 @@ func TestADecisionStandsWhileNothingIsNew(t *testing.T) {
 
 	_, err := f.releaseWorkloads(t.Context(), f.policy())
 	assert.NoError(t, err)
-	assert.Empty(t, f.decided.All(), "it is forgotten with its policy")
+	assert.Empty(t, f.policies.decided.All(), "it is forgotten with its policy")
 }
 
 // A decision about a Rollout depends on the template of the Deployment that it refers to.

@@ -148,8 +148,8 @@ func (c *Controller) finish(ctx context.Context, p *v1alpha1.AttunePolicy) (reco
 // that the caller can find pods that are still observed.
 func (c *Controller) releaseWorkloads(ctx context.Context, p *v1alpha1.AttunePolicy) (map[string]*v1alpha1.AttuneRecommendation, error) {
 	c.History.Forget(p.Namespace, p.Name)
-	c.decided.Forget(client.ObjectKeyFromObject(p))
-	c.paces.Forget(client.ObjectKeyFromObject(p))
+	c.policies.decided.Forget(client.ObjectKeyFromObject(p))
+	c.policies.paces.Forget(client.ObjectKeyFromObject(p))
 	follow(c.Recent, p, policy.Settings{}, matched{}, nil)
 	return c.releaseAll(ctx, p)
 }
@@ -158,7 +158,7 @@ func (c *Controller) releaseWorkloads(ctx context.Context, p *v1alpha1.AttunePol
 // targets. It returns the recommendations as they were before.
 func (c *Controller) releaseAll(ctx context.Context, p *v1alpha1.AttunePolicy) (map[string]*v1alpha1.AttuneRecommendation, error) {
 	c.published.forget(client.ObjectKeyFromObject(p))
-	c.refused.Forget(client.ObjectKeyFromObject(p))
+	c.policies.refused.Forget(client.ObjectKeyFromObject(p))
 	store := recommendations{c.Client}
 	recs, err := store.of(ctx, p)
 	if err != nil {

@@ -42,7 +42,7 @@ func (p *past) Want(of history.Interest) error {
 	p.since.Store(of.Since)
 	return nil
 }
-func (*past) Forget(string, string)       {}
+func (*past) Forget(string, string) {}
 func (p *past) State(usage.SourceSettings) (history.State, bool) {
 	return history.State{Young: p.young}, true
 }

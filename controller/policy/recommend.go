@@ -76,10 +76,10 @@ func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, se
 	state, _ := s.history.State(settings.Source)
 	s.pass = pass{
 		policy: p, settings: settings, digest: settings.Digest(), source: settings.Source.Digest(),
-		settled: !now.Before(state.SettledAt), young: state.Young, known: recs, refused: byName(c.refused.Of(key)), now: now,
-		before: c.decided.Of(key).under(settings), made: map[string]targets.Decision{},
+		settled: !now.Before(state.SettledAt), young: state.Young, known: recs, refused: byName(c.policies.refused.Of(key)), now: now,
+		before: c.policies.decided.Of(key).under(settings), made: map[string]targets.Decision{},
 	}
-	defer func() { c.decided.Put(key, decided{p.Generation, settings, s.made}) }()
+	defer func() { c.policies.decided.Put(key, decided{p.Generation, settings, s.made}) }()
 	out := outcome{recommendations: make([]v1alpha1.AttuneRecommendation, 0, len(matched.won)), open: watched(recs)}
 	for _, w := range matched.won {
 		rec, err := s.size(ctx, w)
@@ -90,8 +90,8 @@ func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, se
 		out.open = out.open || len(rec.Status.Records) > 0
 	}
 	// The recommendations left in known are no longer the policy's.
-	if c.refused.Forget(key); len(out.refused) > 0 {
-		c.refused.Put(key, out.refused)
+	if c.policies.refused.Forget(key); len(out.refused) > 0 {
+		c.policies.refused.Put(key, out.refused)
 	}
 	// What no workload has taken out of known is no longer the policy's.
 	return out, s.recommendations.release(ctx, s.known, matched.whyReleased)

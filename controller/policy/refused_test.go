@@ -111,7 +111,7 @@ func TestARefusedRecommendationIsTriedAgainWithBackOff(t *testing.T) {
 	f.pass(t)
 	assert.Len(t, f.memory.recommendations("shop"), 2, "it is taken now")
 	assert.Equal(t, v1alpha1.ReasonMonitoring, f.ready().Reason)
-	assert.Empty(t, f.refused.All(), "nothing is remembered of it")
+	assert.Empty(t, f.policies.refused.All(), "nothing is remembered of it")
 }
 
 // A conflict with another writer is not a rejection: the policy is reconciled again at once, and the others are
