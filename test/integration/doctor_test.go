@@ -78,13 +78,13 @@ func TestDoctorReadsARealAPIServer(t *testing.T) {
 // server stores no probe.
 func TestDoctorCallsTheWebhooksThroughTheAPIServer(t *testing.T) {
 	c := newClient(t)
-	namespace := newNamespace(t, c)
+	namespace, operator := newNamespace(t, c), newNamespace(t, c)
 	label := client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"labels": {"attune.io/inject": "enabled"}}}`))
 	require.NoError(t, c.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, label))
 	options, stop := servePluginsWebhooks(t, c, namespace)
 	p := newPlugin(t, namespace)
 	of := func(check string) (levels []doctor.Level, said string) {
-		out, errOut, code := p.run("doctor", "-o", "json", "--operator-namespace", namespace)
+		out, errOut, code := p.run("doctor", "-o", "json", "--operator-namespace", operator)
 		require.NotEqual(t, 1, code, errOut)
 		var answer doctor.Answer
 		require.NoError(t, json.Unmarshal([]byte(out), &answer))
