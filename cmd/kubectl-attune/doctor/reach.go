@@ -143,6 +143,7 @@ func (s *Seen) notMatched(namespace string) string {
 func podAnswered(seen *Seen, f *findings) {
 	probe := seen.Probes.Pod
 	switch live := seen.Admission.podHook(); {
+	case probe.Namespace == "" && f.unreadable("namespaces", seen.Namespaces.Err):
 	case probe.Namespace == "":
 		f.add(Unknown, "", "pods.attune.io was not called: no namespace of the scope has the label %s=%s and is selected by the live webhook", v1alpha1.InjectLabel, v1alpha1.InjectEnabled)
 	case probe.Err != nil:
