@@ -13,6 +13,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"attune.io/attune/internal/answers"
 )
 
 func clusterRole(t *testing.T, r rendered, name string) *rbacv1.ClusterRole {
@@ -30,9 +32,10 @@ func clusterRole(t *testing.T, r rendered, name string) *rbacv1.ClusterRole {
 func TestRolesForPeople(t *testing.T) {
 	r := render(t)
 	view, edit := clusterRole(t, r, "attune-view"), clusterRole(t, r, "attune-edit")
-	for _, rule := range view.Rules {
-		assert.Equal(t, []string{"get", "list", "watch"}, rule.Verbs)
-	}
+	require.Len(t, view.Rules, 2)
+	assert.Equal(t, []string{"get", "list", "watch"}, view.Rules[0].Verbs)
+	assert.Equal(t, rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: []string{answers.LeaseName}, Verbs: []string{"get"}},
+		view.Rules[1], "status reads whether the operator runs")
 	for _, rule := range edit.Rules {
 		assert.Equal(t, []string{"attunepolicies", "attunenamespacedefaults"}, rule.Resources)
 	}

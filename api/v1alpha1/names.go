@@ -27,6 +27,12 @@ const (
 	// workload. A value other than at the time of the pause ends the pause.
 	ResumedAnnotation = "attune.io/resumed"
 
+	// ProbeAnnotation (ProbeAsked) on a pod that kubectl attune doctor creates as a dry run: the webhook sets it to
+	// ProbeAnswered. Without a dry run it has no effect.
+	ProbeAnnotation = "attune.io/probe"
+	ProbeAsked      = "asked"
+	ProbeAnswered   = "answered"
+
 	// PublishedAnnotation on a VerticalPodAutoscaler that attune wrote is a digest of its content.
 	PublishedAnnotation = "attune.io/published"
 

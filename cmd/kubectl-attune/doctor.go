@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -22,7 +23,6 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/doctor"
-	"attune.io/attune/internal/answers"
 )
 
 // newDoctor returns the command doctor. Its finding is a problem. It needs no rights: results that it may not read are
@@ -59,7 +59,14 @@ func runDoctor(ctx context.Context, env *environment, operator string) error {
 	if err != nil {
 		return fmt.Errorf("reading the version of the API server: %w", err)
 	}
-	answer := doctor.Examine(readCluster(ctx, r, doctor.Scope{Now: env.now(), Namespace: r.namespace, Operator: operator}, version))
+	seen := readCluster(ctx, r, doctor.Scope{Now: env.now(), Namespace: r.namespace, Operator: operator}, version)
+	lease, renewed, err := readLease(ctx, r, operator, env)
+	seen.Installed.Leases.Err, seen.Installed.Renewed = err, renewed
+	if lease != nil {
+		seen.Installed.Leases.Value = []coordinationv1.Lease{*lease}
+	}
+	seen.Probes = probes(ctx, r, seen)
+	answer := doctor.Examine(seen)
 	if err := env.print(answer); err != nil {
 		return err
 	}
@@ -80,6 +87,36 @@ func listed[T any](ctx context.Context, c client.Client, into client.ObjectList,
 	return read
 }
 
+// mostWorkloads limits the workloads of one kind that the doctor reads.
+const mostWorkloads = 2000
+
+// first lists the first mostWorkloads objects of one kind.
+func first[T any](ctx context.Context, c client.Client, into client.ObjectList, options ...client.ListOption) doctor.Read[T] {
+	read := listed[T](ctx, c, into, append(options, client.Limit(mostWorkloads))...)
+	read.Cut = into.GetContinue() != ""
+	return read
+}
+
+// probeTimeout limits one dry run of the doctor. It is longer than the timeouts of the webhooks.
+const probeTimeout = 10 * time.Second
+
+// probes creates the objects of the doctor's probes as dry runs, with the user's own rights. The API server stores nothing.
+func probes(ctx context.Context, c client.Client, seen *doctor.Seen) (all doctor.Probes) {
+	all.Policy.Namespace, all.Pod.Namespace = seen.ProbeNamespaces()
+	create := func(probe *doctor.Probe, object client.Object) {
+		if probe.Namespace == "" {
+			return
+		}
+		ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+		defer cancel()
+		probe.Err = c.Create(ctx, object, client.DryRunAll)
+		probe.Answered = object.GetAnnotations()[v1alpha1.ProbeAnnotation] == v1alpha1.ProbeAnswered
+	}
+	create(&all.Policy, doctor.PolicyProbe(all.Policy.Namespace))
+	create(&all.Pod, doctor.PodProbe(all.Pod.Namespace))
+	return all
+}
+
 // readCluster reads everything that the doctor checks. It uses the user's own rights and continues without a missing right:
 // a value that was not read has its error. version is the version of the API server.
 func readCluster(ctx context.Context, c client.Client, scope doctor.Scope, version string) *doctor.Seen {
@@ -91,7 +128,6 @@ func readCluster(ctx context.Context, c client.Client, scope doctor.Scope, versi
 		Rights: rights(ctx, c, scope),
 		Installed: doctor.Installed{
 			Deployments: listed[appsv1.Deployment](ctx, c, &appsv1.DeploymentList{}, operator, client.MatchingLabels{doctor.Selector: doctor.SelectorValue}),
-			Leases:      lease(ctx, c, scope.Operator),
 			Slices:      listed[discoveryv1.EndpointSlice](ctx, c, &discoveryv1.EndpointSliceList{}, operator),
 		},
 		Admission: doctor.Admission{
@@ -102,7 +138,12 @@ func readCluster(ctx context.Context, c client.Client, scope doctor.Scope, versi
 		Policies:        listed[v1alpha1.AttunePolicy](ctx, c, &v1alpha1.AttunePolicyList{}, in),
 		ClusterPolicies: listed[v1alpha1.AttuneClusterPolicy](ctx, c, &v1alpha1.AttuneClusterPolicyList{}).Value,
 		Recommendations: listed[v1alpha1.AttuneRecommendation](ctx, c, &v1alpha1.AttuneRecommendationList{}, in),
-		Namespaces:      namespaces(ctx, c, scope.Namespace),
+		Workloads: doctor.Workloads{
+			Deployments:  first[appsv1.Deployment](ctx, c, &appsv1.DeploymentList{}, in),
+			StatefulSets: first[appsv1.StatefulSet](ctx, c, &appsv1.StatefulSetList{}, in),
+			DaemonSets:   first[appsv1.DaemonSet](ctx, c, &appsv1.DaemonSetList{}, in),
+		},
+		Namespaces: namespaces(ctx, c, scope.Namespace),
 		Neighbours: doctor.Neighbours{
 			VPAs:   listed[unstructured.Unstructured](ctx, c, newVPAList(), in),
 			HPAs:   listed[autoscalingv2.HorizontalPodAutoscaler](ctx, c, &autoscalingv2.HorizontalPodAutoscalerList{}, in),
@@ -110,16 +151,6 @@ func readCluster(ctx context.Context, c client.Client, scope doctor.Scope, versi
 			Pods:   listed[corev1.Pod](ctx, c, &corev1.PodList{}, in),
 		},
 	}
-}
-
-// lease reads the lease of the operator's leader election. A missing lease is not an error.
-func lease(ctx context.Context, c client.Client, operator string) (read doctor.Read[coordinationv1.Lease]) {
-	var one coordinationv1.Lease
-	err := c.Get(ctx, client.ObjectKey{Namespace: operator, Name: answers.LeaseName}, &one)
-	if read.Err = client.IgnoreNotFound(err); err == nil {
-		read.Value = []coordinationv1.Lease{one}
-	}
-	return read
 }
 
 // definitions reads only the metadata of all CustomResourceDefinitions, because their schemas are large.

@@ -37,7 +37,7 @@ func main() {
 	if term.IsTerminal(int(os.Stdout.Fd())) && terminal.WantsColour(os.Getenv) {
 		streams.Out = colours
 	}
-	env := &environment{IOStreams: streams, now: time.Now, cluster: newKubeconfig(), asks: term.IsTerminal(int(os.Stdin.Fd())), utf8: output.UTF8(os.Getenv)}
+	env := &environment{IOStreams: streams, now: time.Now, renewal: renewal, cluster: newKubeconfig(), asks: term.IsTerminal(int(os.Stdin.Fd())), utf8: output.UTF8(os.Getenv)}
 	if term.IsTerminal(int(os.Stderr.Fd())) {
 		env.terminal = os.Stderr
 	}

@@ -38,6 +38,8 @@ type environment struct {
 	asks bool
 	// now returns the present time.
 	now func() time.Time
+	// renewal is how long to wait for the renewal of a lease that looks expired.
+	renewal time.Duration
 	// cluster connects to the API server when a verb needs it.
 	cluster cluster
 	// scope holds -A and -l.

@@ -23,13 +23,14 @@ import (
 // newStatus returns the command status. It needs the rights to list AttunePolicies and AttuneRecommendations. -l
 // selects policies here; for most other verbs it selects workloads. It takes no arguments.
 func newStatus(env *environment) *cobra.Command {
-	return env.watched(&cobra.Command{
+	var operator string
+	command := env.watched(&cobra.Command{
 		Use:   "status",
 		Short: "Show policies, and why workloads are blocked or skipped",
 		Long: "Show policies, and why workloads are blocked or skipped.\n\n" +
 			"The exit code is 2 if a policy needs attention: it is not ready (except for InsufficientData or\n" +
 			"Paused), its resizes are reverted too often, or the operator has not reconciled it within\n" +
-			"5 minutes of its creation.",
+			"5 minutes of its creation; or if the operator is not running.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return fmt.Errorf("status takes no arguments, but got %q: for one workload, use kubectl attune explain KIND/NAME", args[0])
@@ -37,13 +38,15 @@ func newStatus(env *environment) *cobra.Command {
 			return nil
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return runStatus(cmd.Context(), env) },
+		RunE:              func(cmd *cobra.Command, _ []string) error { return runStatus(cmd.Context(), env, operator) },
 	})
+	command.Flags().StringVar(&operator, "operator-namespace", "attune-system", "Namespace of the operator")
+	return command
 }
 
 // runStatus lists the policies and recommendations of the scope, prints the report and returns its finding. -l selects
 // policies here, not workloads.
-func runStatus(ctx context.Context, env *environment) error {
+func runStatus(ctx context.Context, env *environment, operator string) error {
 	r, err := env.reach()
 	if err != nil {
 		return err
@@ -63,6 +66,8 @@ func runStatus(ctx context.Context, env *environment) error {
 	}
 	// Print the report before returning the finding, so that a CI job shows it in its log.
 	report := newStatusReport(append(list.Items, clusters...), recs.Items, env.now())
+	lease, renewed, err := readLease(ctx, r, operator, env)
+	report.Operator = answers.HeartbeatOf(operator, lease, err, renewed, env.now())
 	if len(report.Policies) == 0 {
 		env.printNote("no policies found in %s: create one, for example with kubectl attune wizard", output.Where(r.namespace))
 	}
@@ -74,7 +79,8 @@ func runStatus(ctx context.Context, env *environment) error {
 
 // statusReport is the answer of status. Its JSON, with -o json:
 //
-//	{"policies": [{
+//	{"operator": {"state": "Running"},
+//	 "policies": [{
 //	  "namespace": "shop", "name": "web", "mode": "Auto",
 //	  "workloads": {"discovered": 3},
 //	  "ready": "False", "reason": "InvalidConfig", "message": "…",
@@ -83,6 +89,8 @@ func runStatus(ctx context.Context, env *environment) error {
 //	    "resource": "memory", "reason": "AllowDecrease", "message": "…"}]
 //	}]}
 type statusReport struct {
+	// Operator says whether the operator runs. If it does not run, the rest is out of date.
+	Operator answers.Heartbeat `json:"operator"`
 	// Policies are sorted by namespace and name; never nil.
 	Policies []policyStatus `json:"policies"`
 }
@@ -143,21 +151,32 @@ func statusOf(policy *v1alpha1.AttunePolicy, recs []v1alpha1.AttuneRecommendatio
 	return s
 }
 
-// finding returns errFinding if any policy needs attention.
+// finding returns errFinding if any policy needs attention, or the operator is not running.
 func (r statusReport) finding() error {
-	if slices.ContainsFunc(r.Policies, func(s policyStatus) bool { return s.NeedsPerson }) {
+	if r.Operator.State == answers.NotRunning || slices.ContainsFunc(r.Policies, func(s policyStatus) bool { return s.NeedsPerson }) {
 		return errFinding
 	}
 	return nil
 }
 
-// Human implements document. It writes a table of policies, and below it a table of blocked resources. Without a
-// policy it writes nothing: the note on stderr says so.
+// Human implements document. It writes a line about the operator unless it runs, a table of policies, and below it a
+// table of blocked resources. Without a policy it writes nothing unless the operator is not running: the note on stderr
+// says so.
 func (r statusReport) Human(wide bool) (string, error) {
+	head := ""
+	switch r.Operator.State {
+	case answers.NotRunning:
+		head = r.Operator.Message + ": the state below is of that time\n\n"
+	case answers.UnknownState:
+		head = r.Operator.Message + "\n\n"
+	}
 	if len(r.Policies) == 0 {
+		if r.Operator.State == answers.NotRunning {
+			return r.Operator.Message + "\n", nil
+		}
 		return "", nil
 	}
-	return output.Text(r.policies(), wide) + output.Below(r.blocked(), wide), nil
+	return head + output.Text(r.policies(), wide) + output.Below(r.blocked(), wide), nil
 }
 
 // policies returns the table of policies.

@@ -43,7 +43,9 @@ var goldens = []struct {
 func TestAnswers(t *testing.T) {
 	for _, c := range goldens {
 		t.Run(c.golden, func(t *testing.T) {
-			got := newCLITest(t, interceptor.Funcs{}).run(c.args...)
+			cli := newCLITest(t, interceptor.Funcs{})
+			renewed(t, cli, 0)
+			got := cli.run(c.args...)
 			assert.Equal(t, c.code, got.code, got.errOut)
 			golden(t, c.golden, got.out)
 		})

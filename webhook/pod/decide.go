@@ -331,6 +331,7 @@ const (
 	// The other reasons do not change the pod, or one of its resources.
 
 	NotAPod           Reason = "NotAPod"                 // not the creation of a pod
+	Probed            Reason = "Probed"                  // a dry run that asks whether the webhook answers
 	Unreadable        Reason = "Unreadable"              // not decodable, or with absurd amounts
 	Failed            Reason = "Failed"                  // a defect of ours, recovered
 	NoOwner           Reason = "NoOwner"                 // no workload that attune sizes

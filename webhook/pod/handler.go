@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
 
+	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/ports"
 	"attune.io/attune/internal/workload"
@@ -83,6 +85,9 @@ func (h *Handler) Answer(body []byte) ([]byte, error) {
 	return respond(&in, &d), nil
 }
 
+// probeAnswer is the patch of a probe (v1alpha1.ProbeAnnotation): the API server shows its sender what the webhook changed.
+var probeAnswer = []byte(`[{"op":"replace","path":"/metadata/annotations/` + strings.ReplaceAll(v1alpha1.ProbeAnnotation, "/", "~1") + `","value":"` + v1alpha1.ProbeAnswered + `"}]`)
+
 // decide returns the decision on a request. It never panics: a defect in attune must not prevent a pod.
 func (h *Handler) decide(r *request, unreadable error) (d Decision) {
 	defer func() {
@@ -95,6 +100,8 @@ func (h *Handler) decide(r *request, unreadable error) (d Decision) {
 		return Decision{Reason: NotAPod}
 	case unreadable != nil:
 		return Decision{Reason: Unreadable, Message: unreadable.Error()}
+	case r.DryRun && r.Object.Metadata.Annotations[v1alpha1.ProbeAnnotation] == v1alpha1.ProbeAsked:
+		return Decision{Reason: Probed, Patch: probeAnswer}
 	}
 	of, ok := workload.OwnerOf(r.Object.object(), r.Namespace, nil)
 	if !ok {

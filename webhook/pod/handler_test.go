@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
 )
 
@@ -162,6 +163,35 @@ func TestDryRunGetsTheSameAnswerAndIsNotCounted(t *testing.T) {
 
 	assert.Equal(t, string(real), string(same))
 	assert.InDelta(t, 1, testutil.ToFloat64(h.Metrics.total.WithLabelValues("Seeded")), 0)
+}
+
+// The doctor cannot see from a pod that keeps its resources whether the webhook was called (failurePolicy Ignore). Only a
+// dry run with the probe annotation gets the answer: a pod that is created does not change with it.
+func TestDryRunOfAProbeIsAnswered(t *testing.T) {
+	h := handler(t, fleet(t, 1), fixed(now))
+	pod := typicalPod(t)
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	without := answerOf(t, h, reviewOf(t, pod)).Response
+	pod.Annotations[v1alpha1.ProbeAnnotation] = v1alpha1.ProbeAsked
+	body := reviewOf(t, pod)
+
+	created := answerOf(t, h, body).Response
+	assert.NotContains(t, string(created.Patch), "probe")
+	assert.Equal(t, string(without.Patch), string(created.Patch), "a pod that is created does not change with the annotation")
+
+	dry := bytes.Replace(body, []byte(`"dryRun":false`), []byte(`"dryRun":true`), 1)
+	answered := answerOf(t, h, dry).Response
+	assert.Equal(t, map[string]string{"decision": "Probed"}, answered.AuditAnnotations)
+	after := applied(t, pod, Decision{Patch: answered.Patch})
+	assert.Equal(t, v1alpha1.ProbeAnswered, after.Annotations[v1alpha1.ProbeAnnotation])
+	assert.Equal(t, resources(pod), resources(after))
+	assert.InDelta(t, 2, testutil.ToFloat64(h.Metrics.total.WithLabelValues("Seeded")), 0, "a probe is not counted")
+
+	// The API server may call the webhook again (reinvocationPolicy IfNeeded).
+	again := answerOf(t, h, bytes.Replace(reviewOf(t, after), []byte(`"dryRun":false`), []byte(`"dryRun":true`), 1)).Response
+	assert.NotContains(t, string(again.Patch), "probe")
 }
 
 func TestAnswersWhileTheIndexChanges(t *testing.T) {

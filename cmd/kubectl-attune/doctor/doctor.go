@@ -2,8 +2,8 @@
 // objects, and the answer has one sentence for each finding.
 //
 // Its parts:
-//   - platform.go, operator.go, webhook.go: what attune needs to run.
-//   - policies.go, neighbours.go: policies, and other objects that act on the same pods.
+//   - platform.go, operator.go, webhook.go, reach.go: what attune needs to run.
+//   - policies.go, workloads.go, neighbours.go: policies, their workloads, and other objects that act on the same pods.
 //
 // A check whose objects could not be read is unknown, never ok.
 package doctor
@@ -26,6 +26,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/output"
+	"attune.io/attune/internal/answers"
 	"attune.io/attune/podview"
 )
 
@@ -144,15 +145,16 @@ func (f *findings) granted() string {
 	return grant("attune-doctor-"+f.check, "get,list", strings.Join(resources, ","), "")
 }
 
-// checks are in the order of the answer.
+// checks are in the order of the answer. stored ones check what the operator wrote.
 var checks = []struct {
-	name string
-	run  func(*Seen, *findings)
+	name   string
+	run    func(*Seen, *findings)
+	stored bool
 }{
-	{"kubernetes", kubernetes}, {"kubelets", kubelets}, {"crds", crds}, {"rights", rights}, {"operator", operator},
-	{"webhook", webhook}, {"certificate", certificate}, {"endpoints", endpoints},
-	{"policies", policies}, {"usage", usage}, {"namespaces", namespaces},
-	{"vpa", verticalAutoscalers}, {"bridge", published}, {"hpa", horizontalAutoscalers}, {"quota", quotas}, {"engines", engines},
+	{"kubernetes", kubernetes, false}, {"kubelets", kubelets, false}, {"crds", crds, false}, {"rights", rights, false}, {"operator", operator, false},
+	{"webhook", webhook, false}, {"certificate", certificate, false}, {"endpoints", endpoints, false}, {"reachable", reachable, false}, {"selectors", selectors, false},
+	{"policies", policies, true}, {"usage", usage, true}, {"admission", withdrawn, true}, {"namespaces", namespaces, false}, {"rollouts", rollouts, false},
+	{"vpa", verticalAutoscalers, false}, {"bridge", published, true}, {"hpa", horizontalAutoscalers, false}, {"quota", quotas, true}, {"engines", engines, false},
 }
 
 // Examine runs all checks.
@@ -161,13 +163,27 @@ func Examine(seen *Seen) Answer {
 	for _, check := range checks {
 		f := &findings{check: check.name, left: map[Level]int{}}
 		check.run(seen, f)
-		answer.Checks = append(answer.Checks, f.done()...)
+		results := f.done()
+		if down := seen.heartbeat(); check.stored && down.State == answers.NotRunning {
+			age(results, down.Message)
+		}
+		answer.Checks = append(answer.Checks, results...)
 	}
 	counts := map[Level]*int{OK: &answer.OK, Warning: &answer.Warnings, Problem: &answer.Problems, Unknown: &answer.Unknown}
 	for _, r := range answer.Checks {
 		*counts[r.Result]++
 	}
 	return answer
+}
+
+// age makes results unknown that the operator stored before it stopped.
+func age(results []Result, down string) {
+	for i := range results {
+		r := &results[i]
+		if r.Result != Unknown {
+			r.Result, r.Sentence = Unknown, down+". Stored before: "+r.Sentence
+		}
+	}
 }
 
 // indent is the column of sentences and commands, after the result and the check.
@@ -204,6 +220,16 @@ func plural(n int) string {
 type Read[T any] struct {
 	Value []T
 	Err   error
+	// Cut is true if only the first objects were read.
+	Cut bool
+}
+
+// pointer returns the first object, or nil.
+func (r Read[T]) pointer() *T {
+	if len(r.Value) == 0 {
+		return nil
+	}
+	return &r.Value[0]
 }
 
 // all returns pointers to the objects, in their order.
@@ -234,6 +260,8 @@ type Seen struct {
 	Installed Installed
 	// Admission has the objects that validate or change other objects.
 	Admission Admission
+	// Probes are dry-run creations of objects by which the webhooks show that the API server reaches them.
+	Probes Probes
 	// Policies and Recommendations are limited to the scope.
 	Policies        Read[v1alpha1.AttunePolicy]
 	Recommendations Read[v1alpha1.AttuneRecommendation]
@@ -242,6 +270,8 @@ type Seen struct {
 	ClusterPolicies []v1alpha1.AttuneClusterPolicy
 	// Namespaces are the namespaces of the scope.
 	Namespaces Read[corev1.Namespace]
+	// Workloads are those of the scope whose rollout can stand.
+	Workloads Workloads
 	// Neighbours are other objects in the scope.
 	Neighbours Neighbours
 }
@@ -252,6 +282,15 @@ type Installed struct {
 	Slices      Read[discoveryv1.EndpointSlice]
 	// Leases has the lease of the leader election; empty if it does not exist.
 	Leases Read[coordinationv1.Lease]
+	// Renewed is true if the lease was renewed between two reads, so that the clocks do not matter.
+	Renewed bool
+}
+
+// Workloads are the kinds with a rollout.
+type Workloads struct {
+	Deployments  Read[appsv1.Deployment]
+	StatefulSets Read[appsv1.StatefulSet]
+	DaemonSets   Read[appsv1.DaemonSet]
 }
 
 // Admission has the objects that validate or change other objects at admission.

@@ -3,6 +3,7 @@ package doctor
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -351,6 +352,7 @@ func TestUnreadValuesAreUnknown(t *testing.T) {
 		seen.Installed.Deployments.Err, seen.Installed.Slices.Err, seen.Installed.Leases.Err = err, err, err
 		seen.Admission.Mutating.Err, seen.Admission.Validating.Err, seen.Admission.Policies.Err = err, err, err
 		seen.Neighbours.HPAs.Err, seen.Neighbours.Quotas.Err, seen.Neighbours.Pods.Err, seen.Neighbours.VPAs.Err = err, err, err, err
+		seen.Workloads.Deployments.Err, seen.Workloads.StatefulSets.Err, seen.Workloads.DaemonSets.Err = err, err, err
 		seen.Rights = []Right{{Verb: "list", Resource: "pods", Err: err}}
 		for _, r := range Examine(seen).Checks {
 			if r.Check == "kubernetes" || r.Check == "vpa" && meta.IsNoMatchError(err) {
@@ -486,4 +488,197 @@ func TestNamespacesOfAClusterPolicy(t *testing.T) {
 	assert.Equal(t, OK, level(t, seen, "namespaces"))
 	seen.ClusterPolicies[0].Status.Conditions[0].Status, seen.ClusterPolicies[0].Status.Conditions[0].Reason = metav1.ConditionFalse, v1alpha1.ReasonInvalidConfig
 	assert.Equal(t, Problem, level(t, seen, "policies"))
+}
+
+// Without a running operator, what it stored may be out of date: checks of it are unknown, and say since when. The check
+// of the operator itself is a problem.
+func TestStoredStateIsUnknownWhileTheOperatorIsNotRunning(t *testing.T) {
+	seen := installed(controller(nil, 1))
+	seen.Policies.Value = []v1alpha1.AttunePolicy{policyIn("api", v1alpha1.ReasonMonitoring, time.Hour)}
+	stored := []string{"policies", "usage", "quota"}
+	for _, check := range stored {
+		assert.Equal(t, OK, level(t, seen, check), check)
+	}
+
+	seen.Installed.Leases.Value = []coordinationv1.Lease{leading(time.Hour)}
+	const since = "operator not running since 2026-03-02T11:00:00Z (last renewal of lease attune-system/attune.attune.io)"
+	assert.Equal(t, []Result{{"operator", Problem, since + ": attune does not measure, recommend, resize or restore",
+		"kubectl logs --selector app.kubernetes.io/name=attune --namespace attune-system"}}, of(seen, "operator"))
+	assert.Equal(t, []Result{{"policies", Unknown, since + ". Stored before: all 1 policies are valid", ""}}, of(seen, "policies"))
+	for _, check := range stored {
+		assert.Equal(t, Unknown, level(t, seen, check), check)
+	}
+	assert.Equal(t, Unknown, Examine(seen).Checks[0].Result, "kubernetes does not depend on it, and has no version here")
+
+	// A failure that was stored before may be over.
+	seen.Policies.Value = []v1alpha1.AttunePolicy{policyIn("api", v1alpha1.ReasonStaleData, time.Hour)}
+	assert.Equal(t, Unknown, level(t, seen, "usage"))
+
+	// The clock here is ahead: the lease was renewed between two reads.
+	seen.Installed.Renewed = true
+	assert.Equal(t, []Result{{"operator", Warning, "the operator renews lease attune-system/attune.attune.io, but the local clock shows 2026-03-02T12:00:00Z and the lease 2026-03-02T11:00:00Z: ages are wrong. Correct the clock", "date -u"}}, of(seen, "operator"))
+	assert.Equal(t, Problem, level(t, seen, "usage"))
+
+	// A lease that cannot be read says nothing about stored state.
+	seen.Installed.Leases = Read[coordinationv1.Lease]{Err: errors.New("EOF")}
+	assert.Equal(t, Unknown, level(t, seen, "operator"))
+	assert.Equal(t, Problem, level(t, seen, "usage"))
+}
+
+// labelledAs returns a namespace with the webhook's label and others.
+func labelledAs(name string, more map[string]string) corev1.Namespace {
+	of := map[string]string{v1alpha1.InjectLabel: v1alpha1.InjectEnabled, corev1.LabelMetadataName: name}
+	maps.Copy(of, more)
+	return corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: of}}
+}
+
+// B38: the admissions enforcer of AKS adds expressions to the namespaceSelector of every webhook. Namespaces with one of
+// its labels are not selected, although they have attune's.
+func TestLiveSelectorsAgainstLabelledNamespaces(t *testing.T) {
+	aks := &metav1.LabelSelector{
+		MatchLabels: map[string]string{v1alpha1.InjectLabel: v1alpha1.InjectEnabled},
+		MatchExpressions: []metav1.LabelSelectorRequirement{
+			{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"kube-system", "attune-system"}},
+			{Key: "control-plane", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"true"}},
+			{Key: "kubernetes.azure.com/managedby", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"aks"}},
+		},
+	}
+	seen := func(change func(*admissionv1.MutatingWebhook, *admissionv1.ValidatingWebhook), namespaces ...corev1.Namespace) *Seen {
+		pods := admissionv1.MutatingWebhook{Name: podWebhook, NamespaceSelector: aks, ObjectSelector: &metav1.LabelSelector{}, FailurePolicy: ptr.To(admissionv1.Ignore), TimeoutSeconds: ptr.To[int32](2)}
+		settings := admissionv1.ValidatingWebhook{Name: settingsWebhook, FailurePolicy: ptr.To(admissionv1.Fail), TimeoutSeconds: ptr.To[int32](5)}
+		if change != nil {
+			change(&pods, &settings)
+		}
+		s := installed(controller(nil, 1))
+		s.Admission.Mutating.Value = []admissionv1.MutatingWebhookConfiguration{{Webhooks: []admissionv1.MutatingWebhook{{Name: "other"}, pods}}}
+		s.Admission.Validating.Value = []admissionv1.ValidatingWebhookConfiguration{{Webhooks: []admissionv1.ValidatingWebhook{settings}}}
+		s.Namespaces.Value = namespaces
+		return s
+	}
+	shop, bank := labelledAs("shop", map[string]string{"control-plane": "true"}), labelledAs("bank", nil)
+	const show = "kubectl get mutatingwebhookconfigurations --output yaml"
+	assert.Equal(t, []Result{{"selectors", OK, "the live webhooks select all labelled namespaces", ""}}, of(seen(nil, bank), "selectors"))
+	assert.Equal(t, []Result{{"selectors", Warning, "namespace shop has the label attune.io/inject=enabled, but the live webhook pods.attune.io does not select it, because of its expression " +
+		"control-plane NotIn true: new pods keep the resources of their templates. Remove the namespace's label that the expression excludes, or the expression", show}}, of(seen(nil, bank, shop), "selectors"))
+	assert.Equal(t, OK, level(t, seen(nil, labelledAs("kube-system", nil)), "selectors"), "the check namespaces reports it")
+
+	// A probe goes to a namespace that the webhook selects.
+	policy, pod := seen(nil, shop, bank).ProbeNamespaces()
+	assert.Equal(t, []string{"bank", "bank"}, []string{policy, pod})
+	policy, pod = seen(nil, shop).ProbeNamespaces()
+	assert.Equal(t, []string{"", ""}, []string{policy, pod})
+
+	for name, c := range map[string]struct {
+		change func(*admissionv1.MutatingWebhook, *admissionv1.ValidatingWebhook)
+		says   string
+	}{
+		"another label is required": {func(p *admissionv1.MutatingWebhook, _ *admissionv1.ValidatingWebhook) {
+			p.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
+		}, "because of its expression team=a"},
+		"a selector that cannot be read": {func(p *admissionv1.MutatingWebhook, _ *admissionv1.ValidatingWebhook) {
+			p.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
+		}, "because of its expression a Near"},
+		"an objectSelector": {func(p *admissionv1.MutatingWebhook, _ *admissionv1.ValidatingWebhook) {
+			p.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
+		}, "has an objectSelector, which the chart does not set (team=a)"},
+		"pods fail": {func(p *admissionv1.MutatingWebhook, _ *admissionv1.ValidatingWebhook) {
+			p.FailurePolicy = ptr.To(admissionv1.Fail)
+		},
+			"the failurePolicy of the live webhook pods.attune.io is Fail, the chart's is Ignore"},
+		"policies are ignored": {func(_ *admissionv1.MutatingWebhook, s *admissionv1.ValidatingWebhook) {
+			s.FailurePolicy = ptr.To(admissionv1.Ignore)
+		},
+			"the failurePolicy of the live webhook settings.attune.io is Ignore, the chart's is Fail"},
+		"slow": {func(p *admissionv1.MutatingWebhook, _ *admissionv1.ValidatingWebhook) {
+			p.TimeoutSeconds = ptr.To[int32](30)
+		},
+			"the timeout of the live webhook pods.attune.io is 30 s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			results := of(seen(c.change, bank), "selectors")
+			require.Len(t, results, 1)
+			assert.Equal(t, Warning, results[0].Result)
+			assert.Contains(t, results[0].Sentence, c.says)
+		})
+	}
+}
+
+// Only a webhook that was called answers. What its live selectors exclude does not say that it cannot be reached.
+func TestProbesThatTheLiveSelectorsExclude(t *testing.T) {
+	seen := installed(controller(nil, 1))
+	seen.Admission.Mutating.Value = []admissionv1.MutatingWebhookConfiguration{{Webhooks: []admissionv1.MutatingWebhook{{Name: podWebhook, ObjectSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}}}}}
+	seen.Admission.Validating.Value = []admissionv1.ValidatingWebhookConfiguration{{Webhooks: []admissionv1.ValidatingWebhook{{Name: settingsWebhook, NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"watched": "yes"}}}}}}
+	seen.Namespaces.Value = []corev1.Namespace{labelledAs("shop", nil)}
+	seen.Probes = Probes{Policy: Probe{Namespace: "shop"}, Pod: Probe{Namespace: "shop"}}
+	results := of(seen, "reachable")
+	require.Len(t, results, 2)
+	assert.Equal(t, []Level{Unknown, Unknown}, []Level{results[0].Result, results[1].Result})
+	assert.Contains(t, results[0].Sentence, "its live namespaceSelector does not match namespace shop (watched=yes)")
+	assert.Contains(t, results[1].Sentence, "its live objectSelector selects only some pods (team=a)")
+
+	// A pod webhook with failurePolicy Fail returns the error of the call.
+	seen.Probes.Pod.Err = errors.New(`Internal error occurred: failed calling webhook "pods.attune.io": tls: failed to verify certificate: x509: certificate signed by unknown authority`)
+	results = of(seen, "reachable")
+	assert.Equal(t, Problem, results[1].Result)
+	assert.Contains(t, results[1].Sentence, "x509: certificate signed by unknown authority")
+}
+
+// A rollout that stands is reported with its time and its cause; one that goes on, and workloads without a policy, are not.
+func TestRolloutsThatStand(t *testing.T) {
+	at := func(ago time.Duration) metav1.Time { return metav1.NewTime(now.Add(-ago)) }
+	meta := func(name string, changed time.Duration) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: "shop", Name: name, CreationTimestamp: at(1000 * time.Hour), ManagedFields: []metav1.ManagedFieldsEntry{
+			{Manager: "helm", Time: ptr.To(at(changed))}, {Manager: "kube-controller-manager", Subresource: "status", Time: ptr.To(at(0))},
+		}}
+	}
+	pod := func(kind, of, name string, created time.Duration) corev1.Pod {
+		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, CreationTimestamp: at(created),
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: of, Controller: ptr.To(true)}}}}
+	}
+	agent := func(changed time.Duration, updated int32) appsv1.DaemonSet {
+		return appsv1.DaemonSet{ObjectMeta: meta("agent", changed), Status: appsv1.DaemonSetStatus{CurrentNumberScheduled: 164, UpdatedNumberScheduled: updated}}
+	}
+	rec := func(kind v1alpha1.WorkloadKind, name string) v1alpha1.AttuneRecommendation {
+		return v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}, Spec: v1alpha1.AttuneRecommendationSpec{Workload: v1alpha1.WorkloadRef{Kind: kind, Name: name}}}
+	}
+	seen := func(agents appsv1.DaemonSet, created time.Duration) *Seen {
+		s := installed(controller(nil, 1))
+		s.Recommendations.Value = []v1alpha1.AttuneRecommendation{rec(v1alpha1.KindDaemonSet, "agent"), rec(v1alpha1.KindStatefulSet, "db"), rec(v1alpha1.KindDeployment, "web")}
+		s.Workloads.DaemonSets.Value = []appsv1.DaemonSet{agents}
+		s.Neighbours.Pods.Value = []corev1.Pod{pod("DaemonSet", "agent", "agent-1", created), pod("DaemonSet", "agent", "agent-2", 900*time.Hour), pod("StatefulSet", "db", "db-0", 31*time.Minute)}
+		return s
+	}
+	assert.Equal(t, []Result{{"rollouts", Warning, "the rollout of DaemonSet/agent in namespace shop stands since 2026-03-02T09:00:00Z: 161 of 164 pods run the newest template",
+		"kubectl describe daemonset agent --namespace shop"}}, of(seen(agent(5*time.Hour, 161), 3*time.Hour), "rollouts"))
+	assert.Equal(t, OK, level(t, seen(agent(5*time.Hour, 161), 30*time.Minute), "rollouts"), "it creates pods")
+	assert.Equal(t, OK, level(t, seen(agent(time.Minute, 161), 3*time.Hour), "rollouts"), "it begins")
+	assert.Equal(t, OK, level(t, seen(agent(5*time.Hour, 164), 3*time.Hour), "rollouts"), "it is complete")
+	other := seen(agent(5*time.Hour, 161), 3*time.Hour)
+	other.Recommendations.Value = other.Recommendations.Value[1:]
+	assert.Equal(t, OK, level(t, other, "rollouts"), "no policy selects it")
+
+	done := seen(agent(5*time.Hour, 164), 3*time.Hour)
+	done.Workloads.StatefulSets.Value = []appsv1.StatefulSet{{ObjectMeta: meta("db", 40*time.Minute), Spec: appsv1.StatefulSetSpec{UpdateStrategy: appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}},
+		Status: appsv1.StatefulSetStatus{Replicas: 3, UpdatedReplicas: 1, CurrentRevision: "a", UpdateRevision: "b"}}}
+	assert.Contains(t, of(done, "rollouts")[0].Sentence, "StatefulSet/db in namespace shop stands since 2026-03-02T11:29:00Z: 1 of 3 pods run the newest template; updateStrategy OnDelete")
+
+	// The deadline of a Deployment is shorter, and its message names the ReplicaSet.
+	done.Workloads.StatefulSets.Value = nil
+	done.Workloads.Deployments.Value = []appsv1.Deployment{{ObjectMeta: meta("web", 11*time.Minute), Status: appsv1.DeploymentStatus{Replicas: 3, UpdatedReplicas: 1, Conditions: []appsv1.DeploymentCondition{
+		{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded", Message: `ReplicaSet "web-5f" has timed out progressing.`}}}}}
+	assert.Contains(t, of(done, "rollouts")[0].Sentence, `Deployment/web in namespace shop stands since 2026-03-02T11:49:00Z: 1 of 3 pods run the newest template; ReplicaSet "web-5f" has timed out progressing.`)
+
+	done.Workloads.Deployments = Read[appsv1.Deployment]{Cut: true}
+	assert.Equal(t, []Level{Unknown}, []Level{of(done, "rollouts")[0].Result}, "not all were read")
+}
+
+// Pods that were rejected or did not start with admission resources are reported for each workload.
+func TestWithdrawnAdmission(t *testing.T) {
+	seen := installed(controller(nil, 1))
+	rec := v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}, Spec: v1alpha1.AttuneRecommendationSpec{Workload: v1alpha1.WorkloadRef{Kind: v1alpha1.KindDeployment, Name: "web"}}}
+	assert.Equal(t, OK, level(t, seen, "admission"))
+	rec.Status.AdmissionWithdrawn = &v1alpha1.AdmissionWithdrawn{Since: metav1.NewTime(now.Add(-time.Hour)), Reason: v1alpha1.ReasonAdmissionRejected, Message: `admission webhook "kyverno" denied the request`}
+	seen.Recommendations.Value = []v1alpha1.AttuneRecommendation{rec}
+	assert.Equal(t, []Result{{"admission", Warning, `new pods of Deployment/web in namespace shop keep the resources of their template since 2026-03-02T11:00:00Z, AdmissionRejected: admission webhook "kyverno" denied the request`,
+		"kubectl attune explain Deployment/web --namespace shop"}}, of(seen, "admission"))
 }

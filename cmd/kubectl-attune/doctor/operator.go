@@ -73,14 +73,30 @@ func leads(seen *Seen, f *findings) {
 		return
 	}
 	lease := &seen.Installed.Leases.Value[0]
-	end := endOf(lease)
+	end, beat := endOf(lease), seen.heartbeat()
 	switch {
+	case seen.Installed.Renewed:
+		f.add(Warning, "date -u", "the operator renews lease %s/%s, but the local clock shows %s and the lease %s: ages are wrong. Correct the clock",
+			seen.Scope.Operator, answers.LeaseName, seen.Now.UTC().Format(time.RFC3339), lease.Spec.RenewTime.UTC().Format(time.RFC3339))
+	case beat.State == answers.NotRunning:
+		f.add(Problem, logs, "%s: attune does not measure, recommend, resize or restore", beat.Message)
 	case answers.LeaderOf(lease) == "" || end.IsZero():
 		f.add(Problem, logs, "the operator has no leader: lease %s has no holder%s", answers.LeaseName, in)
 	case seen.Now.After(end):
 		f.add(Problem, logs, "the operator has no leader: lease %s%s expired at %s; the local clock shows %s",
 			answers.LeaseName, in, end.UTC().Format(time.RFC3339), seen.Now.UTC().Format(time.RFC3339))
 	}
+}
+
+// heartbeat says whether the operator runs. Without a lease it does not run if its Deployments are there; otherwise it may
+// be in another namespace.
+func (s *Seen) heartbeat() answers.Heartbeat {
+	leases := s.Installed.Leases
+	beat := answers.HeartbeatOf(s.Scope.Operator, leases.pointer(), leases.Err, s.Installed.Renewed, s.Now)
+	if leases.Err == nil && len(leases.Value) == 0 && len(s.Installed.Deployments.Value) > 0 {
+		return answers.Heartbeat{State: answers.NotRunning, Message: "operator not running: lease " + s.Scope.Operator + "/" + answers.LeaseName + " does not exist"}
+	}
+	return beat
 }
 
 // endOf returns when a lease expires; the zero time if it does not say.
