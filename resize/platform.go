@@ -27,15 +27,17 @@ type situation struct {
 	now      time.Time
 	statuses map[string]*corev1.ContainerStatus
 	wished   map[string]podview.Container
+	// back is true if the wished sizes are ones that the pod had.
+	back bool
 }
 
-// moveRules check one container's move. For a rule that refuses, leaves returns the allowed part of the move.
+// moveRules check one container's move, after specRules. For a rule that refuses, leaves returns the allowed part of the
+// move.
 var moveRules = []struct {
 	refuses func(situation, Move) *Refusal
 	leaves  func(Move) recommender.Size
 }{
 	{unscheduledGrowth, withoutIncreases},
-	{criticalGrowth, withoutIncreases},
 	{notReady, withoutDecreases},
 	{restartedLately, withoutDecreases},
 	{oldStaticKubelet, unmoved},
@@ -46,7 +48,6 @@ var moveRules = []struct {
 	{memoryLimitDecreaseUnsupported, WithoutMemoryLimitDecrease},
 	{startedJustNow, WithoutMemoryLimitDecrease},
 	{belowUsage, WithoutMemoryLimitDecrease},
-	{tmpfs, WithoutMemoryLimitDecrease},
 }
 
 // planRules check the plan as a whole, after all moves.
@@ -89,6 +90,8 @@ func unsupported(s situation) *Refusal {
 		return Refuse(ReasonResizeNotSupported, "the kubelet of node %s has version 1.%d, but resizing needs 1.33 or newer", node, s.caps.KubeletMinor)
 	case noResourcesInStatus(s.pod):
 		return Refuse(ReasonNodeWithoutResize, "node %s reports no resources of running containers, so the API server rejects resizes of its pods", node)
+	case podview.ClassOf(s.pod) == corev1.PodQOSBestEffort && s.pod.Spec.Resources != nil && !podLevel:
+		return Refuse(ReasonBestEffort, "before version 1.37, Kubernetes gives a pod with empty pod-level resources the class BestEffort, and does not resize it. Remove spec.resources from the pod template")
 	case podview.ClassOf(s.pod) == corev1.PodQOSBestEffort:
 		return Refuse(ReasonBestEffort, "a pod without requests and limits cannot be resized; the webhook can set requests of new pods")
 	case podLevel && !(s.caps.ServerMinor >= MinorPodLevelResources && s.caps.Has(FeaturePodLevelResize)):
