@@ -146,19 +146,22 @@ func seedUnits(p *Pod, units []unit, seed *Seed, generation string, ns *Namespac
 		if s == nil || !u.runs() {
 			continue
 		}
-		facts := u.facts
-		facts.Volumes.Unbounded = facts.Volumes.Unbounded || podSizes
+		volumes := u.facts.Volumes
+		sized := volumes
+		sized.Unbounded = sized.Unbounded || podSizes
 		for _, r := range recommender.Resources {
 			var held Reason
 			if u.tight[r] && s.Of[r].request > 0 {
 				held = FixedLimit
 			} else {
-				u.will[r], held = f.fit(r, s, u.was[r], &facts)
+				u.facts.Volumes = sized
+				u.will[r], held = f.fit(r, s, u.was[r], &u.facts)
 			}
 			if held == MemoryVolume {
-				facts.Volumes = podview.MemoryVolumes{}
-				u.unkept, _ = f.fit(r, s, u.was[r], &facts)
+				u.facts.Volumes = podview.MemoryVolumes{}
+				u.unkept, _ = f.fit(r, s, u.was[r], &u.facts)
 			}
+			u.facts.Volumes = volumes
 			if r == recommender.CPU && held == "" && u.boost {
 				f.boostUnit(u, s)
 			}
