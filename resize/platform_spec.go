@@ -163,6 +163,21 @@ func withoutRequestIncreases(m Move) recommender.Size {
 	return m.To
 }
 
+// FactsOf returns the facts of a running pod and of one of its resizable containers. The container's memory usage counts
+// as not known.
+func FactsOf(pod *corev1.Pod, c *corev1.Container, now time.Time) SpecFacts {
+	return situation{pod: pod, now: now, statuses: podview.Statuses(pod)}.factsOf(c)
+}
+
+// FactsOfTemplate returns the facts of a pod that is created from a template, and of one of its containers. It learns
+// its memory limit when it starts, with the new limit.
+func FactsOfTemplate(template *corev1.PodTemplateSpec, c *corev1.Container) SpecFacts {
+	f := FactsOf(&corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}, c, time.Time{})
+	told := podview.ToldOf(&template.Spec, c.Name)
+	f.Running, f.LeastLimit, f.LeastLimitBy = false, recommender.WithHeadroom(told.Heap), told.HeapBy
+	return f
+}
+
 // factsOf returns the facts of a running pod, without those of a container.
 func factsOf(pod *corev1.Pod) SpecFacts {
 	return SpecFacts{
