@@ -11,13 +11,14 @@ type Queue struct {
 	Counts bool
 }
 
-// KueueQueue is the label that names the Kueue queue of a workload, KueueWorkload the annotation that Kueue adds to the
-// pods of one.
+// KueueWorkload is the annotation that Kueue adds to the pods of a workload.
 const (
-	KueueQueue    = "kueue.x-k8s.io/queue-name"
-	KueueWorkload = "kueue.x-k8s.io/workload"
+	KueueWorkload = kueuePrefix + "workload"
 	kueuePrefix   = "kueue.x-k8s.io/"
 )
+
+// Kueue counts the requests of a pod as long as the pod exists.
+var Kueue = Queue{Name: "Kueue", Counts: true}
 
 // groupKeys are the labels and annotations by which schedulers know the group of a pod.
 var groupKeys = [...]struct{ key, name string }{
@@ -37,7 +38,7 @@ func QueueOf(labels, annotations map[string]string, grouped, gated bool) Queue {
 	for _, keys := range [...]map[string]string{labels, annotations} {
 		for key := range keys {
 			if strings.HasPrefix(key, kueuePrefix) {
-				return Queue{Name: "Kueue", Counts: true}
+				return Kueue
 			}
 		}
 	}

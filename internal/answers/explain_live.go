@@ -148,7 +148,11 @@ func (l liveExplanation) addPods(explained *ExplainedContainer, stored *v1alpha1
 func (l liveExplanation) factsOfTemplate(container string) resize.SpecFacts {
 	template := l.Workload.Template
 	c := podview.First(podview.ResizableIn(&template.Spec), func(c *corev1.Container) bool { return c.Name == container })
-	return resize.FactsOfTemplate(template, c)
+	facts := resize.FactsOfTemplate(template, c)
+	if l.Workload.Queue != "" {
+		facts.Queue = podview.Kueue
+	}
+	return facts
 }
 
 // allowed returns the part of a change that the rules for the pod's spec allow, with their reasons for the rest.

@@ -397,7 +397,8 @@ func specOf(w workload.Object) {
 		}
 	case *batchv1.CronJob:
 		job := o.Spec.JobTemplate.Spec
-		o.Spec = batchv1.CronJobSpec{JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Parallelism: job.Parallelism, Template: job.Template}}}
+		labels := metav1.ObjectMeta{Labels: only(o.Spec.JobTemplate.Labels, workload.KueueQueue)}
+		o.Spec = batchv1.CronJobSpec{JobTemplate: batchv1.JobTemplateSpec{ObjectMeta: labels, Spec: batchv1.JobSpec{Parallelism: job.Parallelism, Template: job.Template}}}
 	}
 }
 
