@@ -187,7 +187,7 @@ func PodLimit(pod *corev1.Pod) recommender.Amount {
 // lag, since a user set their limit (kubernetes/kubernetes#138760).
 func PodLimitLags(pod *corev1.Pod) bool {
 	limit := PodLimit(pod)
-	if limit == 0 || pod.Spec.Resources != nil || pod.Status.Phase != corev1.PodRunning || ResizeUnderway(pod) {
+	if limit == 0 || HasPodLevelResources(pod) || pod.Status.Phase != corev1.PodRunning || ResizeUnderway(pod) {
 		return false
 	}
 	together := WholeLimit(recommender.Memory, helpers.PodLimits(pod, helpers.PodResourcesOptions{}))

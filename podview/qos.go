@@ -7,10 +7,10 @@ import (
 )
 
 // QOSClass computes the class that the API server would set on a pod: from pod-level resources if set, otherwise from
-// all containers, init containers included.
+// all containers, init containers included. Before version 1.37, the API server computes BestEffort if they are empty.
 func QOSClass(pod *corev1.Pod) corev1.PodQOSClass {
 	var q QOS
-	if pod.Spec.Resources != nil {
+	if HasPodLevelResources(pod) {
 		q.Add(ReadSpec(*pod.Spec.Resources))
 		return q.Class()
 	}

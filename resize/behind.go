@@ -49,7 +49,7 @@ func CannotStart(pod *corev1.Pod) bool {
 	at := podview.ResizedByAttune(pod)
 	_, other := podview.ResizedBy(pod)
 	ours := !at.IsZero() && !other.After(at)
-	return ours && pod.Spec.Resources == nil && !podview.ResizeUnderway(pod) && len(startable(pod, 0)) > 0
+	return ours && !podview.HasPodLevelResources(pod) && !podview.ResizeUnderway(pod) && len(startable(pod, 0)) > 0
 }
 
 // StartPlan plans to start the containers of a pod that cannot start (CannotStart): it lowers their CPU limits to the

@@ -60,26 +60,28 @@ type Plan struct {
 //
 // There are three kinds of rules, from the widest to the narrowest effect:
 // 1. podRefusal refuses every change of the pod.
-// 2. moveRules remove a resource or a direction from one container's move; the rest of the move stays.
+// 2. specRules, which new pods share, and moveRules remove a resource or a direction from one container's move; the
+// rest of the move stays.
 // 3. planRules refuse the remaining plan, for instance because the class of the pod would change.
 //
 // Changed amounts are at least recommender.RaiseToLeast, and no limit is raised above the node's capacity. If no move
 // remains, the refusal is the first reason in LeftOut, or ReasonNoChange.
 func PlanFor(pod *corev1.Pod, wished []podview.Container, caps Capabilities, now time.Time) (Plan, *Refusal) {
-	return planFor(pod, wished, caps, now, meaningful)
+	return planFor(situation{pod: pod, caps: caps, now: now}, wished, meaningful)
 }
 
 // PlanBack is PlanFor towards sizes that the pod had. They are restored exactly, even below the least sizes, and with
 // limits above the node's capacity. The plan has the wave and the reason of its errand.
 func PlanBack(pod *corev1.Pod, had []podview.Container, caps Capabilities, now time.Time, wave, reason string) (Plan, *Refusal) {
-	plan, refusal := planFor(pod, had, caps, now, exact)
+	plan, refusal := planFor(situation{pod: pod, caps: caps, now: now, back: true}, had, exact)
 	plan.Wave, plan.Reason = wave, reason
 	return plan, refusal
 }
 
-func planFor(pod *corev1.Pod, wished []podview.Container, caps Capabilities, now time.Time, sized func(from, to recommender.Size, node [2]recommender.Amount) recommender.Size) (Plan, *Refusal) {
+func planFor(s situation, wished []podview.Container, sized func(from, to recommender.Size, node [2]recommender.Amount) recommender.Size) (Plan, *Refusal) {
+	pod := s.pod
 	plan := PlanOf(pod)
-	s := situation{pod: pod, caps: caps, now: now, statuses: podview.Statuses(pod), wished: podview.ByName(wished)}
+	s.statuses, s.wished = podview.Statuses(pod), podview.ByName(wished)
 	if refusal := podRefusal(s); refusal != nil {
 		return plan, refusal
 	}
@@ -92,8 +94,8 @@ func planFor(pod *corev1.Pod, wished []podview.Container, caps Capabilities, now
 		move := Move{
 			Container: c.Name, Sidecar: podview.IsSidecar(pod, c), From: from, To: Merge(from, wish.Size), MemoryUsage: wish.MemoryUsage,
 		}
-		move.To = sized(move.From, move.To, caps.Allocatable)
-		move, left := permitted(s, move)
+		move.To = sized(move.From, move.To, s.caps.Allocatable)
+		move, left := permitted(s, c, move)
 		plan.LeftOut = append(plan.LeftOut, left...)
 		if move.To != move.From {
 			plan.Moves = append(plan.Moves, move)
@@ -264,8 +266,16 @@ func Merge(from, wish recommender.Size) recommender.Size {
 
 // permitted removes changes that the platform's rules do not allow from a move. It does not report a refusal that
 // leaves the move unchanged.
-func permitted(s situation, m Move) (Move, []Refusal) {
+func permitted(s situation, c *corev1.Container, m Move) (Move, []Refusal) {
 	var left []Refusal
+	facts := s.factsOf(c)
+	for _, r := range recommender.Resources {
+		to, refusal := AllowedBySpec(&facts, r, m.From[r], m.To[r])
+		if m.To[r] = to; refusal != nil {
+			refusal.Container = m.Container
+			left = append(left, *refusal)
+		}
+	}
 	for _, rule := range moveRules {
 		refusal := rule.refuses(s, m)
 		if refusal == nil {

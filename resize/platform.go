@@ -27,15 +27,17 @@ type situation struct {
 	now      time.Time
 	statuses map[string]*corev1.ContainerStatus
 	wished   map[string]podview.Container
+	// back is true if the wished sizes are ones that the pod had.
+	back bool
 }
 
-// moveRules check one container's move. For a rule that refuses, leaves returns the allowed part of the move.
+// moveRules check one container's move, after specRules. For a rule that refuses, leaves returns the allowed part of the
+// move.
 var moveRules = []struct {
 	refuses func(situation, Move) *Refusal
 	leaves  func(Move) recommender.Size
 }{
 	{unscheduledGrowth, withoutIncreases},
-	{criticalGrowth, withoutIncreases},
 	{notReady, withoutDecreases},
 	{restartedLately, withoutDecreases},
 	{oldStaticKubelet, unmoved},
@@ -46,7 +48,6 @@ var moveRules = []struct {
 	{memoryLimitDecreaseUnsupported, WithoutMemoryLimitDecrease},
 	{startedJustNow, WithoutMemoryLimitDecrease},
 	{belowUsage, WithoutMemoryLimitDecrease},
-	{tmpfs, WithoutMemoryLimitDecrease},
 }
 
 // planRules check the plan as a whole, after all moves.
@@ -90,13 +91,22 @@ func unsupported(s situation) *Refusal {
 	case noResourcesInStatus(s.pod):
 		return Refuse(ReasonNodeWithoutResize, "node %s reports no resources of running containers, so the API server rejects resizes of its pods", node)
 	case podview.ClassOf(s.pod) == corev1.PodQOSBestEffort:
-		return Refuse(ReasonBestEffort, "a pod without requests and limits cannot be resized; the webhook can set requests of new pods")
+		return bestEffort(s.pod)
 	case podLevel && !(s.caps.ServerMinor >= MinorPodLevelResources && s.caps.Has(FeaturePodLevelResize)):
 		return Refuse(ReasonPodLevelResources, "a pod with pod-level resources can be resized from Kubernetes 1.36 on, on nodes that declare %s", FeaturePodLevelResize)
 	case s.caps.ServerMinor < MinorResourceClaims && hasClaims(s.pod):
 		return Refuse(ReasonResourceClaims, "a pod whose containers have resource claims can be resized from Kubernetes 1.37 on")
 	}
 	return nil
+}
+
+// bestEffort is the refusal for a pod of the class BestEffort, with the cause that users do not see: empty pod-level
+// resources.
+func bestEffort(pod *corev1.Pod) *Refusal {
+	if pod.Spec.Resources != nil && !podview.HasPodLevelResources(pod) {
+		return Refuse(ReasonBestEffort, "before version 1.37, Kubernetes gives a pod with empty pod-level resources the class BestEffort, and does not resize it. Remove spec.resources from the pod template")
+	}
+	return Refuse(ReasonBestEffort, "a pod without requests and limits cannot be resized; the webhook can set requests of new pods")
 }
 
 // noResourcesInStatus reports whether the API server would assume that the pod's node cannot resize: a running

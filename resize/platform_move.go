@@ -19,15 +19,6 @@ func unscheduledGrowth(s situation, m Move) *Refusal {
 	return nil
 }
 
-// criticalGrowth refuses growth of pods of system priority: a kubelet evicts other pods of the node to make room for
-// them.
-func criticalGrowth(s situation, m Move) *Refusal {
-	if p := s.pod.Spec.Priority; p != nil && *p >= podview.CriticalPriority && m.Raises() {
-		return Refuse(ReasonCriticalPriority, "the kubelet would evict other pods to raise a pod of priority %d", *p)
-	}
-	return nil
-}
-
 // notReady lowers nothing while the pod is not ready. A pod is also not ready before its startup probe passes.
 func notReady(s situation, m Move) *Refusal {
 	if s.pod.Spec.NodeName != "" && !podview.IsReady(s.pod) && m.Lowers() {
@@ -131,23 +122,6 @@ func belowUsage(s situation, m Move) *Refusal {
 	}
 	return RefuseForNow(ReasonMemoryInUse, "the memory usage, including page cache, is too high for a limit of %s: below 1.1 times the usage, a limit could cause an OOM kill; the limit stays",
 		recommender.Format(recommender.Memory, m.To[recommender.Memory].Limit))
-}
-
-// tmpfs keeps a memory limit that leaves no room for the container's memory-backed volumes (podview.MemoryVolumes).
-func tmpfs(s situation, m Move) *Refusal {
-	if !m.LowersMemoryLimit() {
-		return nil
-	}
-	volumes, limit := memoryVolumes(s.pod, m.Container), m.To[recommender.Memory].Limit
-	switch {
-	case !volumes.Exceed(limit, recommender.WithHeadroom(s.wished[m.Container].MemoryUsage)):
-		return nil
-	case volumes.Unbounded:
-		return Refuse(ReasonMemoryVolume, "the container mounts a memory-backed volume without sizeLimit, which may grow up to the memory limit; the limit stays")
-	default:
-		return Refuse(ReasonMemoryVolume, "the container mounts memory-backed volumes of %s, and a lower limit leaves no room for them; the limit stays",
-			recommender.Format(recommender.Memory, volumes.Size))
-	}
 }
 
 // lastRestart returns the time of a container's last restart; zero if it never restarted or the time is not known.

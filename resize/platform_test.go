@@ -49,10 +49,13 @@ func TestPlatformRefusesPods(t *testing.T) {
 		{"46 own resources, node without the feature", with(web(), own), able(), ReasonPodLevelResources, false},
 		{"46 own resources, node with the feature", with(web(), own),
 			capable(func(c *Capabilities) { c.Features = []string{FeaturePodLevelResize} }), "", false},
-		{"46 own resources that are empty", with(web(), func(p *corev1.Pod) {
+		{"46 own resources that are empty, before 1.37", with(web(), func(p *corev1.Pod) {
 			p.Spec.Resources = &corev1.ResourceRequirements{}
-			p.Status.QOSClass = podview.QOSClass(p)
+			p.Status.QOSClass = corev1.PodQOSBestEffort
 		}), able(), ReasonBestEffort, false},
+		{"46 own resources that are empty, since 1.37", with(web(), func(p *corev1.Pod) {
+			p.Spec.Resources = &corev1.ResourceRequirements{}
+		}), able(), "", false},
 		{"47 mirror pod", with(web(), func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} }), able(), ReasonStaticPod, false},
 		{"47 windows pod", with(web(), func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: corev1.Windows} }), able(), ReasonWindows, false},
 		{"47 windows node", web(), capable(func(c *Capabilities) { c.Windows = true }), ReasonWindows, false},

@@ -35,31 +35,34 @@ const (
 
 // Reasons of refusals by the platform.
 const (
-	ReasonNoChange            = "NoChange"            // The pod already has the wanted resources.
-	ReasonBestEffort          = "BestEffort"          // Kubernetes cannot resize a pod without requests and limits.
-	ReasonChildKilled         = "ChildOOMKilled"      // A child process of the container was OOM-killed in the last 24 hours, so attune does not lower its memory.
-	ReasonCriticalPriority    = "CriticalPriority"    // The kubelet may evict other pods so that a pod of this priority can grow.
-	ReasonMemoryInUse         = "MemoryInUse"         // The container uses too much memory for a lower limit.
-	ReasonMemoryLimitDecrease = "MemoryLimitDecrease" // This version of Kubernetes cannot lower a memory limit without a restart.
-	ReasonMemoryUnknown       = "MemoryUsageUnknown"  // attune does not know the memory usage yet, so it lowers no memory limit.
-	ReasonMemoryVolume        = "MemoryVolume"        // A memory-backed volume may fill up to the memory limit.
-	ReasonNodeCapacity        = "NodeCapacity"        // The pod would request more than its node has in total.
-	ReasonNodeNotReady        = "NodeNotReady"        // The node is not ready or not known.
-	ReasonNodeWithoutResize   = "NodeWithoutResize"   // The node does not report the resources of running containers.
-	ReasonPodLevelResources   = "PodLevelResources"   // Resources of the pod itself (pod-level resources) do not allow the resize.
-	ReasonQOSClass            = "QOSClass"            // The QoS class of the pod would change.
-	ReasonResizeNotSupported  = "ResizeNotSupported"  // The API server or the kubelet does not support the resize of running pods.
-	ReasonResizeUnderway      = "ResizeUnderway"      // Another resize of the pod is in progress.
-	ReasonResourceClaims      = "ResourceClaims"      // Kubernetes before 1.37 does not resize pods with resource claims.
-	ReasonRestartedLately     = "RestartedLately"     // The container restarted in the last 10 minutes, so attune does not lower its resources.
-	ReasonNotRunning          = "ContainerNotRunning" // The container does not run, and a higher CPU limit could keep it from starting.
-	ReasonStartedJustNow      = "StartedJustNow"      // The container started in the last 30 seconds, and its memory usage is not known yet.
-	ReasonStaticCPU           = "StaticCPUManager"    // The node assigns CPUs statically.
-	ReasonStaticMemory        = "StaticMemoryManager" // The node assigns memory statically.
-	ReasonStaticPod           = "StaticPod"           // The manifest on the node determines the resources of a static pod.
-	ReasonStaticPolicy        = "StaticPolicy"        // The node assigns CPUs or memory statically, and its kubelet resizes no Guaranteed pod.
-	ReasonSwap                = "Swap"                // The node uses swap, and its kubelet cannot change a memory request in place.
-	ReasonWindows             = "Windows"             // Kubernetes resizes pods on Linux nodes only.
+	ReasonNoChange            = "NoChange"                 // The pod already has the wanted resources.
+	ReasonBestEffort          = "BestEffort"               // Kubernetes cannot resize a pod without requests and limits.
+	ReasonChildKilled         = "ChildOOMKilled"           // A child process of the container was OOM-killed in the last 24 hours, so attune does not lower its memory.
+	ReasonCriticalPriority    = "CriticalPriority"         // The kubelet may evict other pods so that a pod of this priority can grow.
+	ReasonMemoryInUse         = "MemoryInUse"              // The container uses too much memory for a lower limit.
+	ReasonMemoryLimitDecrease = "MemoryLimitDecrease"      // This version of Kubernetes cannot lower a memory limit without a restart.
+	ReasonMemoryUnknown       = "MemoryUsageUnknown"       // attune does not know the memory usage yet, so it lowers no memory limit.
+	ReasonMemoryVolume        = "MemoryVolume"             // A memory-backed volume may fill up to the memory limit.
+	ReasonNodeCapacity        = "NodeCapacity"             // The pod would request more than its node has in total.
+	ReasonNodeNotReady        = "NodeNotReady"             // The node is not ready or not known.
+	ReasonNodeWithoutResize   = "NodeWithoutResize"        // The node does not report the resources of running containers.
+	ReasonPodLevelResources   = "PodLevelResources"        // Resources of the pod itself (pod-level resources) do not allow the resize.
+	ReasonQOSClass            = "QOSClass"                 // The QoS class of the pod would change.
+	ReasonResizeNotSupported  = "ResizeNotSupported"       // The API server or the kubelet does not support the resize of running pods.
+	ReasonResizeUnderway      = "ResizeUnderway"           // Another resize of the pod is in progress.
+	ReasonResourceClaims      = "ResourceClaims"           // Kubernetes before 1.37 does not resize pods with resource claims.
+	ReasonRestartedLately     = "RestartedLately"          // The container restarted in the last 10 minutes, so attune does not lower its resources.
+	ReasonNotRunning          = "ContainerNotRunning"      // The container does not run, and a higher CPU limit could keep it from starting.
+	ReasonStartedJustNow      = "StartedJustNow"           // The container started in the last 30 seconds, and its memory usage is not known yet.
+	ReasonStaticCPU           = "StaticCPUManager"         // The node assigns CPUs statically.
+	ReasonStaticMemory        = "StaticMemoryManager"      // The node assigns memory statically.
+	ReasonStaticPod           = "StaticPod"                // The manifest on the node determines the resources of a static pod.
+	ReasonStaticPolicy        = "StaticPolicy"             // The node assigns CPUs or memory statically, and its kubelet resizes no Guaranteed pod.
+	ReasonSwap                = "Swap"                     // The node uses swap, and its kubelet cannot change a memory request in place.
+	ReasonWindows             = "Windows"                  // Kubernetes resizes pods on Linux nodes only.
+	ReasonFixedLimit          = "FixedLimit"               // The limit of the resource is 0, so Kubernetes accepts no request above 0.
+	ReasonMemoryLimitKnown    = "MemoryLimitInEnvironment" // The environment or arguments of the container let its process use more memory than a lower limit.
+	ReasonQueue               = "Queued"                   // A queue or scheduler reserved room for the requests of the pod template.
 )
 
 // Reasons of closed gates.
@@ -158,7 +161,7 @@ var Reasons = map[string][]Lifter{
 	ReasonReplicasNotReady: nil, ReasonNoRights: nil, ReasonNotKnown: nil, ReasonUnsettled: nil, ReasonUndone: nil, ReasonBadUndo: nil,
 	ReasonEvictionDenied: nil, ReasonEvictionOff: nil, ReasonNoController: nil, ReasonDaemonPod: nil, ReasonBatchPod: nil, ReasonDoNotDisrupt: nil,
 	ReasonSuccessorNotSized: nil, ReasonLastSuccessor: nil, ReasonNoOtherNode: nil, ReasonLastReplica: nil, ReasonNotWanted: nil, ReasonClimb: nil, ReasonSpike: nil,
-	ReasonLeak: nil, ReasonClimbRestarts: nil, ReasonClimbBound: nil, ReasonClimbLimits: nil, ReasonFollowsLimit: nil, ReasonBoost: nil,
+	ReasonFixedLimit: nil, ReasonMemoryLimitKnown: nil, ReasonQueue: nil, ReasonLeak: nil, ReasonClimbRestarts: nil, ReasonClimbBound: nil, ReasonClimbLimits: nil, ReasonFollowsLimit: nil, ReasonBoost: nil,
 }
 
 // Harm is a kind of regression after a resize. The words also appear in floors, metrics and history rows.

@@ -24,14 +24,21 @@ func Blocked(pod *corev1.Pod, in GateInput) *Refusal {
 
 // NeverRaised reports whether the platform's rules refuse every raise of the pod.
 func NeverRaised(pod *corev1.Pod) bool {
-	return criticalGrowth(situation{pod: pod}, Move{From: unitOf(1), To: unitOf(2)}) != nil
+	return !mayMove(pod, 1, 2)
 }
 
 // NotLowered reports whether the platform's rules refuse every decrease of the container for now.
 func NotLowered(pod *corev1.Pod, container string, now time.Time) bool {
 	s := situation{pod: pod, now: now, statuses: podview.Statuses(pod)}
 	m := Move{Container: container, From: unitOf(2), To: unitOf(1)}
-	return notReady(s, m) != nil || restartedLately(s, m) != nil
+	return !mayMove(pod, 2, 1) || notReady(s, m) != nil || restartedLately(s, m) != nil
+}
+
+// mayMove reports whether the pod's spec allows to change a request of a container from one amount to another.
+func mayMove(pod *corev1.Pod, from, to recommender.Amount) bool {
+	facts := factsOf(pod)
+	left, _ := AllowedBySpec(&facts, recommender.CPU, recommender.Allocation{Request: from}, recommender.Allocation{Request: to})
+	return left.Request == to
 }
 
 // unitOf returns a size with a CPU request only. Rules that check the direction of a move need no real amounts.

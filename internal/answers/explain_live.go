@@ -97,20 +97,29 @@ func (l liveExplanation) addPods(explained *ExplainedContainer, stored *v1alpha1
 			OOMFloor:         resize.OOMFloorOf(l.Recommendation.Status.Floors, stored.Name, l.now)},
 		holds: stored.Holds,
 	}
-	next := func(live, original recommender.Size) *podStep { // the workload loop plans with the same function
+	next := func(live, original recommender.Size, facts resize.SpecFacts) *podStep { // the workload loop plans with the same functions
 		target := resize.TargetFrom(*stored, live, l.Recommendation.Status.Floors, l.now)
-		return &podStep{live: live, change: to.toward(target, live, original)}
+		return &podStep{live: live, change: allowed(&facts, live, to.toward(target, live, original))}
 	}
 	// The template is shown if no pod runs. The first pod replaces it.
+	var created []Hold
 	if template, known := l.template[stored.Name]; known {
-		shown = next(template, template)
+		facts := l.factsOfTemplate(stored.Name)
+		shown = next(template, template, facts)
+		if policy.SizesNewPods(l.Recommendation.Spec.Mode) { // new pods get the whole target
+			whole := resize.Merge(template, resize.Unheld(*stored))
+			if !l.Settings.Recommender.Of[recommender.Memory].AllowDecrease {
+				whole[recommender.Memory] = podview.Greater(whole[recommender.Memory], template[recommender.Memory])
+			}
+			created = holdsOf(allowed(&facts, template, recommender.Change{Next: whole}).Holds)
+		}
 	}
 	for i, pod := range l.Pods {
 		has, ok := l.sizes[i][stored.Name]
 		if !ok {
 			continue
 		}
-		taken := next(has.Size, l.original(pod, stored.Name, has.Size))
+		taken := next(has.Size, l.original(pod, stored.Name, has.Size), resize.FactsOf(pod, podview.ContainerOf(pod, stored.Name), l.now))
 		if len(explained.Pods) == 0 || taken.moves() && !shown.moves() {
 			shown = taken
 		}
@@ -126,7 +135,35 @@ func (l liveExplanation) addPods(explained *ExplainedContainer, stored *v1alpha1
 	}
 	explained.Current, explained.Next = AmountsOf(shown.live), to.next(shown.change)
 	explained.Holds = joinHolds(explained.Holds, holdsOf(shown.change.Holds))
+	for _, hold := range created {
+		if !slices.ContainsFunc(explained.Holds, func(h Hold) bool { return h.Resource == hold.Resource && h.Reason == hold.Reason }) {
+			hold.Message = "new pods: " + hold.Message
+			explained.Holds = joinHolds(explained.Holds, []Hold{hold})
+		}
+	}
 	explained.Steps = joinSteps(explained.Steps, stepsOf(shown.change.Steps))
+}
+
+// factsOfTemplate returns the facts of a created pod and one of its containers.
+func (l liveExplanation) factsOfTemplate(container string) resize.SpecFacts {
+	template := l.Workload.Template
+	c := podview.First(podview.ResizableIn(&template.Spec), func(c *corev1.Container) bool { return c.Name == container })
+	facts := resize.FactsOfTemplate(template, c)
+	if l.Workload.Queue != "" {
+		facts.Queue = podview.Kueue
+	}
+	return facts
+}
+
+// allowed returns the part of a change that the rules for the pod's spec allow, with their reasons for the rest.
+func allowed(facts *resize.SpecFacts, live recommender.Size, change recommender.Change) recommender.Change {
+	for _, r := range recommender.Resources {
+		left, refusal := resize.AllowedBySpec(facts, r, live[r], change.Next[r])
+		if change.Next[r] = left; refusal != nil {
+			change.Holds = append(slices.Clone(change.Holds), recommender.Hold{Resource: r, Reason: recommender.Reason(refusal.Reason), Message: refusal.Message})
+		}
+	}
+	return change
 }
 
 // podStep is the size of a container and its next change.

@@ -206,3 +206,63 @@ func TestAStepWithoutAmountsHasOnlyItsReason(t *testing.T) {
 	assert.Contains(t, out, "omitted")
 	assert.NotContains(t, out, "stays")
 }
+
+// What the pod's spec does not allow is not shown as the next size, and each reason has a sentence.
+func TestExplainSaysWhatThePodsSpecDoesNotAllow(t *testing.T) {
+	memory := func() *v1alpha1.AttuneRecommendation {
+		rec := stored()
+		rec.Spec.Containers[0].Target = podview.ToResources(size(200, 400, 256<<20, 512<<20))
+		rec.Spec.Containers[0].MemoryLimitFloor = nil
+		return rec
+	}
+	has := size(500, 1000, 1<<30, 2<<30)
+	known := corev1.EnvVar{Name: "GOMEMLIMIT", ValueFrom: &corev1.EnvVarSource{ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "limits.memory"}}}
+	for name, tc := range map[string]struct {
+		edit   func(*corev1.PodTemplateSpec)
+		holds  []string // resource, reason and a part of the sentence
+		limits [2]string
+	}{
+		"environment": {func(p *corev1.PodTemplateSpec) { p.Spec.Containers[0].Env = []corev1.EnvVar{known} },
+			[]string{"memory MemoryLimitInEnvironment", "GOMEMLIMIT took the memory limit"}, [2]string{"500m", "2Gi"}},
+		"limit 0": {func(p *corev1.PodTemplateSpec) {
+			p.Spec.Containers[0].Resources.Limits["cpu"], p.Spec.Containers[0].Resources.Requests["cpu"] = resource.MustParse("0"), resource.MustParse("0")
+		}, []string{"cpu FixedLimit", "Remove the limit from the pod template"}, [2]string{"", "1434Mi"}},
+		"Kueue": {func(p *corev1.PodTemplateSpec) { p.Labels = map[string]string{"kueue.x-k8s.io/queue-name": "a"} },
+			[]string{"cpu Queued", "Kueue reserved quota for the cpu request"}, [2]string{"1", "2Gi"}},
+		"memory volume": {func(p *corev1.PodTemplateSpec) {
+			p.Spec.Volumes = []corev1.Volume{{Name: "shm", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}}}
+			p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "shm", MountPath: "/dev/shm"}}
+		}, []string{"memory MemoryVolume", "without sizeLimit"}, [2]string{"500m", "2Gi"}},
+		"heap": {func(p *corev1.PodTemplateSpec) { p.Spec.Containers[0].Args = []string{"-Xmx1800m"} },
+			[]string{"memory MemoryLimitInEnvironment", "-Xmx lets the process use memory up to"}, [2]string{"500m", "2Gi"}},
+	} {
+		for _, runs := range []bool{false, true} {
+			t.Run(name+map[bool]string{true: ", running"}[runs], func(t *testing.T) {
+				if name == "environment" && !runs {
+					t.Skip("a created pod learns its own limit")
+				}
+				v := live(memory())
+				v.Settings.Recommender.Of[recommender.Memory].AllowDecrease = true
+				v.Workload.Template = template(has)
+				tc.edit(v.Workload.Template)
+				if runs {
+					v.Pods = []*corev1.Pod{{ObjectMeta: v.Workload.Template.ObjectMeta, Spec: v.Workload.Template.Spec}}
+				}
+				container := only(t, v)
+				assert.Equal(t, tc.limits, [2]string{deref(container.Next.CPULimit), deref(container.Next.MemoryLimit)})
+				var holds []string
+				for _, h := range container.Holds {
+					holds = append(holds, h.Resource+" "+h.Reason, h.Message)
+				}
+				for _, want := range tc.holds {
+					assert.Contains(t, strings.Join(holds, "\n"), want)
+				}
+			})
+		}
+	}
+	v := live(memory(), pod("web-1", has))
+	v.Workload.Template.Annotations = map[string]string{"scheduling.k8s.io/group-name": "a"}
+	v.Recommendation.Spec.Containers[0].Target = podview.ToResources(size(800, 1600, 1<<30, 2<<30))
+	assert.Contains(t, only(t, v).Holds, answers.Hold{Resource: "cpu", Reason: "Queued",
+		Message: "new pods: Volcano may have reserved room for the cpu request of the pod template; the request is not raised. Change it in the template"})
+}

@@ -135,7 +135,24 @@ func podSpec(spec *corev1.PodSpec) {
 		Affinity: requiredNodes(spec.Affinity), NodeSelector: spec.NodeSelector, Tolerations: spec.Tolerations,
 		Priority: spec.Priority, PriorityClassName: spec.PriorityClassName,
 		Overhead: spec.Overhead, Resources: spec.Resources, OS: spec.OS,
+		SchedulingGates: gates(spec.SchedulingGates), SchedulingGroup: group(spec.SchedulingGroup),
 	}
+}
+
+// gates keeps whether a pod has scheduling gates.
+func gates(gates []corev1.PodSchedulingGate) []corev1.PodSchedulingGate {
+	if len(gates) == 0 {
+		return nil
+	}
+	return []corev1.PodSchedulingGate{{Name: cut(gates[0].Name)}}
+}
+
+// group keeps whether a pod has a scheduling group.
+func group(group *corev1.PodSchedulingGroup) *corev1.PodSchedulingGroup {
+	if group == nil {
+		return nil
+	}
+	return &corev1.PodSchedulingGroup{}
 }
 
 // templateSpec keeps the containers of a template; its priority, because cluster policies spare pods by it; and the
@@ -149,6 +166,7 @@ func templateSpec(spec *corev1.PodSpec) {
 		Priority: spec.Priority, PriorityClassName: cut(spec.PriorityClassName),
 		Overhead: cpuAndMemory(spec.Overhead), Resources: podLevel(spec.Resources),
 		OS: spec.OS, NodeSelector: only(spec.NodeSelector, corev1.LabelOSStable),
+		SchedulingGates: gates(spec.SchedulingGates), SchedulingGroup: group(spec.SchedulingGroup),
 	}
 }
 
@@ -198,8 +216,8 @@ func memoryVolumes(volumes []corev1.Volume) []corev1.Volume {
 	return memory
 }
 
-// container keeps the name, command, sizes, policies and mounts of memory-backed volumes. Long commands become digests
-// (clip.ShortTexts), because they are only compared.
+// container keeps the name, command, sizes, policies, mounts of memory-backed volumes, and what the environment says about
+// memory. Long commands become digests (clip.ShortTexts), because they are only compared.
 func container(c *corev1.Container, memory map[string]bool) {
 	var mounts []corev1.VolumeMount
 	mounted := map[string]bool{}
@@ -213,7 +231,7 @@ func container(c *corev1.Container, memory map[string]bool) {
 	*c = corev1.Container{
 		Name: c.Name, Image: clip.ShortText(c.Image), Command: clip.ShortTexts(c.Command), Args: clip.ShortTexts(c.Args),
 		Resources: c.Resources, ResizePolicy: c.ResizePolicy, RestartPolicy: c.RestartPolicy, RestartPolicyRules: c.RestartPolicyRules,
-		VolumeMounts: mounts,
+		VolumeMounts: mounts, Env: podview.MemoryVariables(c),
 	}
 }
 
@@ -379,7 +397,8 @@ func specOf(w workload.Object) {
 		}
 	case *batchv1.CronJob:
 		job := o.Spec.JobTemplate.Spec
-		o.Spec = batchv1.CronJobSpec{JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Parallelism: job.Parallelism, Template: job.Template}}}
+		labels := metav1.ObjectMeta{Labels: only(o.Spec.JobTemplate.Labels, workload.KueueQueue)}
+		o.Spec = batchv1.CronJobSpec{JobTemplate: batchv1.JobTemplateSpec{ObjectMeta: labels, Spec: batchv1.JobSpec{Parallelism: job.Parallelism, Template: job.Template}}}
 	}
 }
 
@@ -437,7 +456,7 @@ var kept = func() map[string]int {
 	for _, name := range []string{
 		v1alpha1.SkipAnnotation, v1alpha1.PausedAnnotation, v1alpha1.ResumedAnnotation, v1alpha1.UndoAnnotation,
 		workload.TooLargeAnnotation,
-		workload.KarpenterDoNotDisrupt, workload.KarpenterDoNotEvict, workload.AutoscalerSafe, workload.DeschedulerPrefersNot,
+		podview.KueueWorkload, workload.KarpenterDoNotDisrupt, workload.KarpenterDoNotEvict, workload.AutoscalerSafe, workload.DeschedulerPrefersNot,
 	} {
 		of[name] = longestFlag
 	}

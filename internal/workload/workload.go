@@ -46,12 +46,18 @@ type Workload struct {
 	OwnedBy Owner
 	// Deleting is true while the object is being deleted.
 	Deleting bool
+	// Queue is the Kueue queue of a Job or CronJob, in which Kueue counts the requests of the template; empty: none. Older
+	// versions of Kueue do not mark the pods.
+	Queue string
 	// Ended is true for a Job that creates no more pods.
 	Ended bool
 	// Rejected is the condition ReplicaFailure with the reason FailedCreate. It is the zero value if the pods are
 	// created, or if the kind has no such condition.
 	Rejected Rejected
 }
+
+// KueueQueue is the label that names the Kueue queue of a workload.
+const KueueQueue = "kueue.x-k8s.io/queue-name"
 
 // Rejected is why the API server does not create the pods of a workload.
 type Rejected struct {
@@ -85,11 +91,13 @@ func From(object runtime.Object) (Workload, bool) {
 		return read(v1alpha1.KindReplicaSet, o, &o.Spec.Template, ptr.Deref(o.Spec.Replicas, 1), unobserved(o.Generation, o.Status.ObservedGeneration)), true
 	case *batchv1.Job:
 		job := read(v1alpha1.KindJob, o, &o.Spec.Template, ptr.Deref(o.Spec.Parallelism, 1), Rollout{})
-		job.Ended = JobEnded(o)
+		job.Ended, job.Queue = JobEnded(o), o.Labels[KueueQueue]
 		return job, true
 	case *batchv1.CronJob:
 		job := &o.Spec.JobTemplate.Spec
-		return read(v1alpha1.KindCronJob, o, &job.Template, ptr.Deref(job.Parallelism, 1), Rollout{}), true
+		cron := read(v1alpha1.KindCronJob, o, &job.Template, ptr.Deref(job.Parallelism, 1), Rollout{})
+		cron.Queue = o.Spec.JobTemplate.Labels[KueueQueue]
+		return cron, true
 	case *ArgoRollout:
 		return ofRollout(o), true
 	case *ScaledObject:

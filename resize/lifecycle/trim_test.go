@@ -103,7 +103,7 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	out["RecordsFull"], out["Counted"], out["NeverRaised"] = RecordsFull(pod, plan, world), podview.Counted(pod), NeverRaised(pod)
 	for _, c := range podview.Read(pod) {
 		out["NotLowered"], out["RestartsOn"] = NotLowered(pod, c.Name, noon), RestartsOn(pod, c.Name)
-		out["ContainerOf"] = podview.ContainerOf(pod, c.Name).ResizePolicy
+		out["ContainerOf"], out["FactsOf"] = podview.ContainerOf(pod, c.Name).ResizePolicy, FactsOf(pod, podview.ContainerOf(pod, c.Name), noon)
 	}
 	out["Unfinished"], out["Guaranteed"], out["Finished"] = podview.Unfinished(pod), podview.Guaranteed(pod), Finished(pod)
 	out["Untouchable"], out["NamespaceGoing"], out["PlanOf"], out["RestartsAny"] = Untouchable(pod), NamespaceGoing(pod, true), PlanOf(pod), RestartsAny(pod, plan)

@@ -62,6 +62,8 @@ type report struct {
 	Eviction *eviction `json:"eviction,omitempty"`
 	// Kill is a case of a termination.
 	Kill *kill `json:"kill,omitempty"`
+	// Running is a case of a resize of a running pod.
+	Running *running `json:"running,omitempty"`
 }
 
 // shown names a test function of a package, by the package's folder.
@@ -73,12 +75,14 @@ type shown struct {
 
 // example is a week of usage of one workload, and what must become of a new pod.
 type example struct {
-	Kind   v1alpha1.WorkloadKind               `json:"kind,omitempty"` // default: Deployment
-	Policy v1alpha1.PolicySettings             `json:"policy"`
-	Pod    corev1.PodSpec                      `json:"pod"`
-	Usage  map[string]samples                  `json:"usage"`
-	Status v1alpha1.AttuneRecommendationStatus `json:"status,omitempty"`
-	Nodes  nodes                               `json:"nodes,omitempty"`
+	Kind   v1alpha1.WorkloadKind   `json:"kind,omitempty"` // default: Deployment
+	Policy v1alpha1.PolicySettings `json:"policy"`
+	// Labels and Annotations of the pod template.
+	Labels, Annotations map[string]string
+	Pod                 corev1.PodSpec                      `json:"pod"`
+	Usage               map[string]samples                  `json:"usage"`
+	Status              v1alpha1.AttuneRecommendationStatus `json:"status,omitempty"`
+	Nodes               nodes                               `json:"nodes,omitempty"`
 	// Follows are the memory limits of the first container, one after the other, each in force for two days.
 	Follows *follows `json:"follows,omitempty"`
 	// HPA is a HorizontalPodAutoscaler that scales the workload.
@@ -173,7 +177,7 @@ func TestReportsAreComplete(t *testing.T) {
 			for _, source := range r.Source {
 				assert.Regexp(t, `^[\w.-]+/[\w.-]+#[0-9]+$`, source)
 			}
-			assert.True(t, r.Case != nil || r.Eviction != nil || r.Kill != nil || len(r.Tests) > 0, "a case or a test shows the report")
+			assert.True(t, r.Case != nil || r.Eviction != nil || r.Kill != nil || r.Running != nil || len(r.Tests) > 0, "a case or a test shows the report")
 			for _, s := range r.Tests {
 				assert.Contains(t, []string{"memory", "apiserver", "cluster"}, s.Level)
 				assert.Contains(t, testsOf(t, s.Package), s.Test, s.Package)
@@ -215,6 +219,9 @@ func TestCases(t *testing.T) {
 		if r.Kill != nil {
 			t.Run(r.ID, r.Kill.run)
 		}
+		if r.Running != nil {
+			t.Run(r.ID+"/running", r.Running.run)
+		}
 	}
 }
 
@@ -227,6 +234,7 @@ func (c *example) run(t *testing.T) {
 	settings, err := policy.Resolve(nil, nil, p)
 	require.NoError(t, err)
 	template := &corev1.PodTemplateSpec{Spec: c.Pod}
+	template.Labels, template.Annotations = c.Labels, c.Annotations
 	w := workload.Workload{Identity: workload.Identity{Kind: c.Kind, Namespace: "shop", Name: "web"}, Template: template, Replicas: 3}
 	largest := podview.Amounts(c.Nodes.Largest)
 	most := usage.MostOn(float64(largest[recommender.CPU])/1000, float64(largest[recommender.Memory]))
@@ -435,7 +443,7 @@ func TestDocumentIsUpToDate(t *testing.T) {
 				repository, number, _ := strings.Cut(source, "#")
 				links = append(links, fmt.Sprintf("[%s](https://github.com/%s/issues/%s)", source, repository, number))
 			}
-			if r.Case != nil || r.Eviction != nil || r.Kill != nil {
+			if r.Case != nil || r.Eviction != nil || r.Kill != nil || r.Running != nil {
 				tests = append(tests, "memory: `TestCases/"+r.ID+"`")
 			}
 			for _, s := range r.Tests {

@@ -47,6 +47,8 @@ func seed(v View, targets []v1alpha1.ContainerTarget) (*v1alpha1.Seed, string) {
 		return nil, resize.ReasonTooLarge
 	case skipped:
 		return nil, "Skipped"
+	case v.Workload.Queue != "": // Kueue counts the requests of the template
+		return nil, resize.ReasonQueue
 	case slices.ContainsFunc(targets, func(t v1alpha1.ContainerTarget) bool {
 		return resize.HeldFor(t.Holds, recommender.Memory, resize.ReasonVPA) // a VPA blocks both resources
 	}):

@@ -5,16 +5,20 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
 )
 
 // with returns the view with a changed policy.
@@ -139,4 +143,26 @@ func TestObserveHasNoTargets(t *testing.T) {
 	assert.Equal(t, v1alpha1.ContainerTarget{Name: "app", Confidence: "1.00", DataPoints: 2017}, spec.Containers[0])
 	assert.Nil(t, spec.Seed)
 	assert.Equal(t, "ModeObserve", spec.SeedBlocked)
+}
+
+// Kueue counts the requests of a Job's template, and older versions of it do not mark the pods.
+func TestJobsInAKueueQueueHaveNoSeed(t *testing.T) {
+	label := map[string]string{workload.KueueQueue: "team-a"}
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Labels: label}}
+	cron := &batchv1.CronJob{}
+	cron.Spec.JobTemplate.Labels = label
+	for _, object := range []runtime.Object{job, cron} {
+		trimmed, err := trim.Object(object.DeepCopyObject())
+		require.NoError(t, err)
+		for _, o := range []runtime.Object{object, trimmed.(runtime.Object)} {
+			of, _ := workload.From(o)
+			assert.Equal(t, "team-a", of.Queue)
+		}
+	}
+	v := sizing(t, nil).with(t, mode(v1alpha1.UpdateInitial))
+	require.NotNil(t, Desired(v).Seed)
+	v.Workload.Queue = "team-a"
+	spec := Desired(v)
+	assert.Nil(t, spec.Seed)
+	assert.Equal(t, resize.ReasonQueue, spec.SeedBlocked)
 }

@@ -120,7 +120,7 @@ func leave(p *Pod, rec *Recommendation, now time.Time) Decision {
 		return Decision{Reason: MirrorPod}
 	case p.Spec.OS != nil && p.Spec.OS.Name == windows || p.Spec.NodeSelector.OS == windows:
 		return Decision{Reason: Windows}
-	case p.Spec.Resources != nil:
+	case p.Spec.ownResources():
 		return Decision{Reason: PodLevelResources}
 	case rec == nil:
 		return Decision{Reason: NoRecommendation}
@@ -146,18 +146,22 @@ func seedUnits(p *Pod, units []unit, seed *Seed, generation string, ns *Namespac
 		if s == nil || !u.runs() {
 			continue
 		}
-		volumes := u.volumes
-		volumes.Unbounded = volumes.Unbounded || podSizes
+		volumes := u.facts.Volumes
+		sized := volumes
+		sized.Unbounded = sized.Unbounded || podSizes
 		for _, r := range recommender.Resources {
 			var held Reason
 			if u.tight[r] && s.Of[r].request > 0 {
 				held = FixedLimit
 			} else {
-				u.will[r], held = f.fit(r, s, u.was[r], volumes)
+				u.facts.Volumes = sized
+				u.will[r], held = f.fit(r, s, u.was[r], &u.facts)
 			}
 			if held == MemoryVolume {
-				u.unkept, _ = f.fit(r, s, u.was[r], podview.MemoryVolumes{})
+				u.facts.Volumes = podview.MemoryVolumes{}
+				u.unkept, _ = f.fit(r, s, u.was[r], &u.facts)
 			}
+			u.facts.Volumes = volumes
 			if r == recommender.CPU && held == "" && u.boost {
 				f.boostUnit(u, s)
 			}
@@ -182,8 +186,8 @@ func podSizesVolume(units []unit) bool {
 		if u.runs() {
 			limits = min(limits+limit, recommender.MaxAmount)
 		}
-		volumes.Unbounded = volumes.Unbounded || u.volumes.Unbounded
-		volumes.Size = max(volumes.Size, u.volumes.Size)
+		volumes.Unbounded = volumes.Unbounded || u.facts.Volumes.Unbounded
+		volumes.Size = max(volumes.Size, u.facts.Volumes.Size)
 	}
 	return volumes.Unbounded || volumes.Size > 0 && volumes.Size >= limits
 }
@@ -196,7 +200,7 @@ func (f frame) boostUnit(u *unit, s *ContainerSeed) {
 	}
 	// The frame is a copy (value receiver), so the boost applies only to this container.
 	f.boost = s.boost
-	boosted, _ := f.fit(recommender.CPU, s, u.was[recommender.CPU], podview.MemoryVolumes{})
+	boosted, _ := f.fit(recommender.CPU, s, u.was[recommender.CPU], &u.facts)
 	if plain := u.will[recommender.CPU]; boosted.Request > plain.Request {
 		u.will[recommender.CPU], u.plain = boosted, plain
 	}
@@ -330,25 +334,28 @@ const (
 
 	// The other reasons do not change the pod, or one of its resources.
 
-	NotAPod           Reason = "NotAPod"                 // not the creation of a pod
-	Probed            Reason = "Probed"                  // a dry run that asks whether the webhook answers
-	Unreadable        Reason = "Unreadable"              // not decodable, or with absurd amounts
-	Failed            Reason = "Failed"                  // a defect of ours, recovered
-	NoOwner           Reason = "NoOwner"                 // no workload that attune sizes
-	NoRecommendation  Reason = "NoRecommendation"        // there is no recommendation for the workload
-	NoSeed            Reason = "NoSeed"                  // the recommendation has no seed, or a bad one
-	Withdrawn         Reason = "AdmissionWithdrawn"      // pods were rejected or did not start with the seed
-	SeedExpired       Reason = "SeedExpired"             // no fresh data since then
-	Skipped           Reason = "Skipped"                 // the pod opts out
-	Windows           Reason = "Windows"                 // cannot be resized later
-	MirrorPod         Reason = "MirrorPod"               // a static pod's mirror: changes have no effect
-	PodLevelResources Reason = "PodLevelResources"       // sized as a whole by its author
-	AsSeeded          Reason = "AsSeeded"                // already has these values
-	LimitRange        Reason = "LimitRange"              // the seed does not fit the namespace's limit ranges
-	Quota             Reason = "Quota"                   // the namespace's quotas may not have enough room
-	TemplateChanged   Reason = "TemplateChanged"         // its author requests more than the seed was computed for
-	QoSClass          Reason = "QoSClass"                // the seed would change the pod's quality of service
-	FixedLimit        Reason = "FixedLimit"              // a Guaranteed pod with RequestsOnly, or a limit of zero
-	MemoryVolume      Reason = resize.ReasonMemoryVolume // the memory limit stays: a memory-backed volume may fill up to it
-	NodeCapacity      Reason = resize.ReasonNodeCapacity // the pod would fit no node on which it may run
+	NotAPod           Reason = "NotAPod"                     // not the creation of a pod
+	Probed            Reason = "Probed"                      // a dry run that asks whether the webhook answers
+	Unreadable        Reason = "Unreadable"                  // not decodable, or with absurd amounts
+	Failed            Reason = "Failed"                      // a defect of ours, recovered
+	NoOwner           Reason = "NoOwner"                     // no workload that attune sizes
+	NoRecommendation  Reason = "NoRecommendation"            // there is no recommendation for the workload
+	NoSeed            Reason = "NoSeed"                      // the recommendation has no seed, or a bad one
+	Withdrawn         Reason = "AdmissionWithdrawn"          // pods were rejected or did not start with the seed
+	SeedExpired       Reason = "SeedExpired"                 // no fresh data since then
+	Skipped           Reason = "Skipped"                     // the pod opts out
+	Windows           Reason = "Windows"                     // cannot be resized later
+	MirrorPod         Reason = "MirrorPod"                   // a static pod's mirror: changes have no effect
+	PodLevelResources Reason = "PodLevelResources"           // sized as a whole by its author
+	AsSeeded          Reason = "AsSeeded"                    // already has these values
+	LimitRange        Reason = "LimitRange"                  // the seed does not fit the namespace's limit ranges
+	Quota             Reason = "Quota"                       // the namespace's quotas may not have enough room
+	TemplateChanged   Reason = "TemplateChanged"             // its author requests more than the seed was computed for
+	QoSClass          Reason = "QoSClass"                    // the seed would change the pod's quality of service
+	FixedLimit        Reason = resize.ReasonFixedLimit       // a Guaranteed pod with RequestsOnly, or a limit of zero
+	CriticalPriority  Reason = resize.ReasonCriticalPriority // the scheduler could evict other pods for it
+	Queued            Reason = resize.ReasonQueue            // room is reserved for the template's requests
+	MemoryLimitKnown  Reason = resize.ReasonMemoryLimitKnown // the process may use more memory than a lower limit
+	MemoryVolume      Reason = resize.ReasonMemoryVolume     // the memory limit stays: a memory-backed volume may fill up to it
+	NodeCapacity      Reason = resize.ReasonNodeCapacity     // the pod would fit no node on which it may run
 )

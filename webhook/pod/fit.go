@@ -8,7 +8,6 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/constraint"
-	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 )
@@ -34,11 +33,10 @@ type frame struct {
 //
 // The result always keeps these rules: a request is at most its limit; no value that was set becomes unset; request
 // and limit stay equal in a Guaranteed pod; if lowering is not allowed, neither falls below was; a changed amount is
-// at least recommender.RaiseToLeast. A memory limit that leaves no room for the container's memory-backed volumes is not
-// lowered, with the reason MemoryVolume; the request may still change. If the template requests more than the seed
-// was computed for, its author just changed it, and the pod is not lowered. In a Guaranteed pod the resource changes
+// at least recommender.RaiseToLeast. A part of the change that resize.AllowedBySpec refuses is left out, with its reason.
+// If the template requests more than the seed was computed for, its author just changed it, and the pod is not lowered. In a Guaranteed pod the resource changes
 // only if request and limit may both change.
-func (f *frame) fit(r recommender.Resource, c *ContainerSeed, was recommender.Allocation, volumes podview.MemoryVolumes) (recommender.Allocation, Reason) {
+func (f *frame) fit(r recommender.Resource, c *ContainerSeed, was recommender.Allocation, facts *resize.SpecFacts) (recommender.Allocation, Reason) {
 	s := &c.Of[r]
 	if f.sandboxed && r == recommender.Memory {
 		kept := *s
@@ -47,7 +45,7 @@ func (f *frame) fit(r recommender.Resource, c *ContainerSeed, was recommender.Al
 	}
 	switch {
 	case s.request == 0:
-		return f.raisedLimit(r, s, was), ""
+		return allowed(facts, r, was, f.raisedLimit(r, s, was))
 	case s.request < was.Request && !c.made(r, was.Request):
 		return was, TemplateChanged
 	}
@@ -58,29 +56,33 @@ func (f *frame) fit(r recommender.Resource, c *ContainerSeed, was recommender.Al
 	if f.class == corev1.PodQOSGuaranteed && !s.bothMove {
 		return was, FixedLimit
 	}
-	wanted, held := keepLimit(r, was, f.wanted(r, s, was), s.limitFloor, volumes)
+	wanted := f.wanted(r, s, was)
+	// The container's need in addition to its volumes is not known before it runs: it counts as the limit's floor, or the
+	// request if that is more.
+	facts.Held = max(s.limitFloor, wanted.Request)
+	wanted, held := allowed(facts, r, was, wanted)
 	var fitted recommender.Allocation
 	if f.class == corev1.PodQOSGuaranteed {
 		fitted = bound.ClampEqual(r, wanted.Request, was.Request, granularity(r, was))
 	} else {
 		fitted = bound.Clamp(r, wanted, was)
 	}
-	if r.RaiseToLeast(was, fitted) != fitted {
+	switch left, _ := allowed(facts, r, was, fitted); {
+	case r.RaiseToLeast(was, fitted) != fitted:
 		return was, LimitRange // it allows no amount that a container can run with
+	case left != fitted:
+		return was, held // LimitRange allows no part of the change
 	}
 	return fitted, held
 }
 
-// keepLimit keeps the memory limit if lowering it would leave no room for the container's memory-backed volumes. The
-// container's need in addition to them is not known before it runs: it counts as the limit's floor, or the request if
-// that is more.
-func keepLimit(r recommender.Resource, was, wanted recommender.Allocation, floor recommender.Amount, volumes podview.MemoryVolumes) (recommender.Allocation, Reason) {
-	m := resize.Move{}
-	m.From[r], m.To[r] = was, wanted
-	if !m.LowersMemoryLimit() || !volumes.Exceed(wanted.Limit, max(floor, wanted.Request)) {
-		return wanted, ""
+// allowed returns the part of a change that the rules for created and running pods allow.
+func allowed(facts *resize.SpecFacts, r recommender.Resource, was, wanted recommender.Allocation) (recommender.Allocation, Reason) {
+	left, refusal := resize.AllowedBySpec(facts, r, was, wanted)
+	if refusal == nil {
+		return left, ""
 	}
-	return resize.WithoutMemoryLimitDecrease(m)[r], MemoryVolume
+	return left, Reason(refusal.Reason)
 }
 
 // wanted is the seed before the limits of the namespace are applied.

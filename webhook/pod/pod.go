@@ -19,6 +19,7 @@ import (
 
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
 )
 
 // unit is one container of a pod, of either list, with its sizes. Sizes are in millicores and bytes.
@@ -29,10 +30,10 @@ type unit struct {
 	index int
 	// was is the size before attune, is the size in the received object, will the size that the object is to have.
 	was, is, will recommender.Size
-	// volumes are the memory-backed volumes that it mounts. unkept is the memory that the seed would give without
-	// volumes that keep the limit; zero: no volume does.
-	volumes podview.MemoryVolumes
-	unkept  recommender.Allocation
+	// facts decide what may be changed. unkept is the memory that the seed would give without volumes that keep the
+	// limit; zero: no volume does.
+	facts  resize.SpecFacts
+	unkept recommender.Allocation
 	// tight is true for resources that are not changed, because no whole amount fits below the limit.
 	tight [2]bool
 	// boost is true if the container may get a startup boost, and claimed if it already has one from an earlier call.
@@ -50,24 +51,36 @@ func (u *unit) runs() bool { return !u.init || u.sidecar() }
 // unitsOf returns init containers first and in their order, because the effective request of the pod depends on the
 // order.
 func unitsOf(p *Pod) []unit {
+	facts := resize.SpecFacts{
+		Critical: podview.Critical(p.Spec.PriorityClassName, p.Spec.Priority),
+		Queue:    podview.QueueOf(p.Metadata.Labels, p.Metadata.Annotations, bool(p.Spec.SchedulingGroup), bool(p.Spec.SchedulingGates)),
+	}
 	units := make([]unit, 0, len(p.Spec.InitContainers)+len(p.Spec.Containers))
 	for i := range p.Spec.InitContainers {
-		units = append(units, unitOf(&p.Spec.InitContainers[i], true, i))
+		units = append(units, unitOf(&p.Spec.InitContainers[i], facts, true, i))
 	}
 	for i := range p.Spec.Containers {
-		units = append(units, unitOf(&p.Spec.Containers[i], false, i))
+		units = append(units, unitOf(&p.Spec.Containers[i], facts, false, i))
 	}
 	if len(p.Spec.Volumes) > 0 {
 		for i := range units {
-			units[i].volumes = p.Spec.Volumes.mountedBy(units[i].Container)
+			units[i].facts.Volumes = p.Spec.Volumes.mountedBy(units[i].Container)
 		}
 	}
 	return units
 }
 
 // unitOf reads one container. Until recall finds an earlier call, the present size counts as the original.
-func unitOf(c *Container, init bool, index int) unit {
-	u := unit{Container: c, init: init, index: index}
+func unitOf(c *Container, facts resize.SpecFacts, init bool, index int) unit {
+	u := unit{Container: c, facts: facts, init: init, index: index}
+	for _, told := range [...]*podview.Told{c.Env.told, c.Command.told, c.Args.told} {
+		if told == nil {
+			continue
+		}
+		if least := recommender.WithHeadroom(told.Heap); least > u.facts.LeastLimit {
+			u.facts.LeastLimit, u.facts.LeastLimitBy = least, told.HeapBy
+		}
+	}
 	u.boost = u.mayBoost()
 	for _, r := range recommender.Resources {
 		u.is[r], u.tight[r] = allocationOf(r, c.Resources.requests().of(r), c.Resources.limits().of(r))

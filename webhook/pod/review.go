@@ -59,8 +59,13 @@ type Spec struct {
 	InitContainers []Container `json:"initContainers"`
 	// Volumes are only the memory-backed ones.
 	Volumes memoryVolumes `json:"volumes"`
-	// Resources at pod level; nil if the pod has none. Only their presence matters: such pods are not sized.
-	Resources *struct{} `json:"resources"`
+	// Resources at pod level; nil if the pod has none. Pods with requests or limits there are not sized.
+	Resources *struct {
+		Requests, Limits map[string]json.RawMessage
+	} `json:"resources"`
+	// SchedulingGates and SchedulingGroup report whether the pod has them.
+	SchedulingGates filled `json:"schedulingGates"`
+	SchedulingGroup filled `json:"schedulingGroup"`
 	// Overhead of the runtime class, which quotas count.
 	Overhead Quantities `json:"overhead"`
 	// PriorityClassName and Priority decide whether a cluster policy may lower the pod; the API server sets the
@@ -86,11 +91,69 @@ type Container struct {
 	Resources *Requirements `json:"resources"`
 	// VolumeMounts are decoded only in a pod with memory-backed volumes (memoryVolumes.mountedBy).
 	VolumeMounts json.RawMessage `json:"volumeMounts"`
+	// Env, Command and Args say how large its heap may be.
+	Env     variables `json:"env"`
+	Command arguments `json:"command"`
+	Args    arguments `json:"args"`
 	// ResizePolicy lists the changes that restart the container.
 	ResizePolicy []struct {
 		ResourceName  string `json:"resourceName"`
 		RestartPolicy string `json:"restartPolicy"`
 	} `json:"resizePolicy"`
+}
+
+// filled reports whether an object or list has anything in it.
+type filled bool
+
+// UnmarshalJSON accepts every value.
+func (f *filled) UnmarshalJSON(text []byte) error {
+	switch string(text) {
+	case "null", "{}", "[]":
+	default:
+		*f = true
+	}
+	return nil
+}
+
+// ownResources reports whether the pod has requests or limits at pod level. An empty object counts as none.
+func (s *Spec) ownResources() bool {
+	return s.Resources != nil && len(s.Resources.Requests)+len(s.Resources.Limits) > 0
+}
+
+// variables is the heap size in the environment of a container; nil: none. A pointer keeps containers small.
+type variables struct{ told *podview.Told }
+
+// UnmarshalJSON decodes nothing if no variable can set a heap size, which saves the allocations for most containers.
+func (v *variables) UnmarshalJSON(text []byte) error {
+	if !podview.MaySetHeap(text) {
+		return nil
+	}
+	var all []struct{ Name, Value string }
+	if err := json.Unmarshal(text, &all); err != nil {
+		return err
+	}
+	v.told = &podview.Told{}
+	for i := range all {
+		v.told.AddVariable(all[i].Name, all[i].Value)
+	}
+	return nil
+}
+
+// arguments is the heap size in the command or the arguments of a container; nil: none.
+type arguments struct{ told *podview.Told }
+
+// UnmarshalJSON is that of variables.
+func (a *arguments) UnmarshalJSON(text []byte) error {
+	if !podview.MaySetHeap(text) {
+		return nil
+	}
+	var all []string
+	if err := json.Unmarshal(text, &all); err != nil {
+		return err
+	}
+	a.told = &podview.Told{}
+	a.told.AddArguments(all)
+	return nil
 }
 
 // memoryVolumes are the memory-backed volumes of a pod: few pods have any.

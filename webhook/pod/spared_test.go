@@ -18,7 +18,7 @@ func TestNewCriticalPodsAreNotLowered(t *testing.T) {
 		return func(p *corev1.Pod) { p.Spec.PriorityClassName = class }
 	}
 	usual := func(p *corev1.Pod) { p.Spec.Priority, p.Spec.PriorityClassName = ptr.To(int32(1_000_000_000)), "high" }
-	const stays, lowered, mixed = "cpu=1/2 memory=1Gi/2Gi", "cpu=250m/500m memory=256Mi/512Mi", "cpu=1/2 memory=3Gi/4Gi"
+	const stays, lowered, mixed = "cpu=1/2 memory=1Gi/2Gi", "cpu=250m/500m memory=256Mi/512Mi", "cpu=1/2 memory=1Gi/4Gi"
 	for name, c := range map[string]struct {
 		pod      func(*corev1.Pod)
 		kind     v1alpha1.PolicyKind
@@ -30,7 +30,7 @@ func TestNewCriticalPodsAreNotLowered(t *testing.T) {
 		"system-cluster-critical":          {classed("system-cluster-critical"), v1alpha1.PolicyKindCluster, "256Mi", stays, ""},
 		"system-node-critical":             {classed("system-node-critical"), v1alpha1.PolicyKindCluster, "256Mi", stays, ""},
 		"strategy Node":                    {critical, v1alpha1.PolicyKindCluster, "256Mi", stays, v1alpha1.StrategyNode},
-		"it is raised":                     {critical, v1alpha1.PolicyKindCluster, "3Gi", mixed, ""},
+		"only its limit is raised":         {critical, v1alpha1.PolicyKindCluster, "3Gi", mixed, ""},
 		"a usual priority":                 {usual, v1alpha1.PolicyKindCluster, "256Mi", lowered, ""},
 		"an AttunePolicy":                  {critical, v1alpha1.PolicyKindNamespaced, "256Mi", lowered, ""},
 		"an AttunePolicy, named as before": {critical, "", "256Mi", lowered, ""},

@@ -221,7 +221,7 @@ var mutants = []mutant{
 	},
 	{
 		"P0: /dev/shm shrinks with a created pod's limit", "admission does not ask for memory-backed volumes",
-		[]edit{{"webhook/pod/fit.go", "	if !m.LowersMemoryLimit() || !volumes", "	if true || !m.LowersMemoryLimit() || !volumes"}},
+		[]edit{{"resize/platform_spec.go", "	case !m.LowersMemoryLimit() || !f.Volumes", "	case !f.Running || !m.LowersMemoryLimit() || !f.Volumes"}},
 		"./webhook/pod TestSeedKeepsLimitOfMemoryVolumes", failed,
 	},
 	{
