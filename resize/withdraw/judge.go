@@ -219,13 +219,10 @@ func (d *judge) followTrialPod(w *v1alpha1.AdmissionWithdrawn) {
 // find returns why pods with admission resources do not run, from events after since; nil: no reason is known. It
 // collects pods for which the template's resources can be restored, and requests missing facts (Output).
 func (d *judge) find(since time.Time) *trouble {
-	var found *trouble
+	found := d.refused(since)
 	if r := d.in.Rejected; r != nil && d.in.Seed != nil && r.At.After(since) && !r.At.After(d.in.Now.Add(inFlight)) &&
 		(r.Lasts || d.in.Now.Sub(r.At) < rejectedLately && d.youngestPod().Before(r.At)) && MayReject(r.Message, EffectOf(d.in.Seed, d.in.Template)) {
 		found = &trouble{v1alpha1.ReasonAdmissionRejected, r.Message, d.in.Seed.Revision}
-	}
-	if found == nil {
-		found = d.refused(since)
 	}
 	for _, pod := range d.seeded() {
 		if Started(pod) || len(pod.Spec.SchedulingGates) > 0 {
