@@ -207,7 +207,7 @@ func NamespaceGoing(pod *corev1.Pod, terminating bool) *Refusal {
 // verticalAutoscaler refuses if a VPA sizes the workload: the two would revert each other's changes.
 func verticalAutoscaler(_ *corev1.Pod, _ Plan, in GateInput) *Refusal {
 	if in.Workload.VPA != "" {
-		return Refuse(ReasonVPA, "VerticalPodAutoscaler %s sizes the workload too. Set its updateMode to Off, or delete it", in.Workload.VPA)
+		return Refuse(ReasonVPA, "VerticalPodAutoscaler %s sizes the workload too. Set its updateMode to Off and remove its startupBoost, or delete it", in.Workload.VPA)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ func (d *deciders) judgeAdmission() []*corev1.Pod {
 		return nil
 	}
 	found := withdraw.Judge(withdraw.Input{
-		Now: d.view.Now, Status: d.status.AdmissionWithdrawn, Seed: d.view.Rec.Spec.Seed, Template: of.Template, Pods: d.view.Live(),
+		Now: d.view.Now, Status: d.status.AdmissionWithdrawn, Seed: d.view.Rec.Spec.Seed, Template: of.Template, Pods: d.view.Live(), All: d.view.Pods,
 		Seeded: d.view.seededBy, Originals: d.learned.originalsOf, Rejected: d.view.Past.Rejected, Stalled: looked.Stalled, Cluster: looked.Cluster, Rooms: looked.Rooms,
 		Largest: podview.LargestNode(d.view.Rec.Spec.LargestNode),
 		Unread: func(node string) bool {

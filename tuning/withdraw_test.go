@@ -257,6 +257,20 @@ func TestPodsThatDoNotStartWithdrawAdmissionResources(t *testing.T) {
 	}
 }
 
+// Failed pods are not live, but they show what the kubelet refuses.
+func TestPodsThatTheKubeletRefusesWithdrawAdmissionResources(t *testing.T) {
+	w := seeding(seen(t, template), 800, 512)
+	for _, name := range []string{"web-1", "web-2", "web-3"} {
+		pod := born(t, running(name, sizeOf(800, 0, 512, 1024)), "r1", template)
+		pod.CreationTimestamp = metav1.NewTime(now.Add(-time.Second))
+		pod.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfcpu"}
+		w.Pods = append(w.Pods, pod)
+	}
+	withdrawn := tuning.Decide(w).Status.AdmissionWithdrawn
+	require.NotNil(t, withdrawn)
+	assert.Contains(t, withdrawn.Message, "OutOfcpu")
+}
+
 func TestPendingPodsWithdrawAdmissionResources(t *testing.T) {
 	pending := func(cpu recommender.Amount, waits time.Duration) *corev1.Pod {
 		pod := born(t, running("web-1", sizeOf(cpu, 0, 512, 1024)), "r1", template)

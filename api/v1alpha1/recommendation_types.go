@@ -268,8 +268,8 @@ type Seed struct {
 	// +listMapKey=name
 	Containers []ContainerSeed `json:"containers"`
 	// LargestPod is the most that a new pod may request, and the most that the limits of its containers are raised
-	// to: the allocatable resources of the largest node on which the pod may run. For a DaemonSet: the smallest node,
-	// minus its other DaemonSet pods. Limits are not raised above maxAllowed either. Larger requests and limits of the
+	// to: the allocatable resources of the largest node on which the pod may run, minus its DaemonSet pods. For a
+	// DaemonSet: the smallest node, minus its other DaemonSet pods. Limits are not raised above maxAllowed either. Larger requests and limits of the
 	// template stay, and limits may be as high as their minimum. Not set: not known.
 	// +optional
 	LargestPod Resources `json:"largestPod,omitempty,omitzero"`

@@ -43,17 +43,28 @@ type Nodes struct {
 
 // nodeIndex has the largest node for each placement: node selector, required affinity and tolerations. It lists the
 // nodes again after one has changed, and searches them once for each placement. So a pass over unchanged workloads
-// costs one map access for each. It is safe for concurrent use. It may be lost.
+// costs one map access for each. After searchedFor it searches again, because DaemonSets change without their nodes. It
+// is safe for concurrent use. It may be lost.
 type nodeIndex struct {
 	mutex sync.Mutex
-	// current is false until the nodes are listed, and after one has changed.
+	// current is false until the nodes are listed, and after one has changed. listed is when they were listed.
 	current bool
+	listed  time.Time
 	// read is true once the stored bounds have been read.
 	read bool
 	// bySize are the nodes, the largest first, indexed by resource. They are the cache's own.
 	bySize [2][]sizedNode
-	// found are the results of earlier searches, indexed by resource; nil: no node is suitable.
-	found map[string][2]*sizedNode
+	// found are the results of earlier searches, indexed by resource.
+	found map[string][2]nodeBound
+	// daemons are the requests of the DaemonSet pods of nodes that were searched, by the name of the node.
+	daemons map[string][2]recommender.Amount
+}
+
+// nodeBound is what a node has for the pods of a placement, without its DaemonSet pods unless the smallest node was
+// searched; the zero value: no node is suitable.
+type nodeBound struct {
+	node   string
+	amount recommender.Amount
 }
 
 type sizedNode struct {
@@ -87,7 +98,8 @@ func (c *Controller) listNodes(ctx context.Context) error {
 	x := &c.nodes
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
-	if x.current {
+	now := c.Clock.Now()
+	if x.current && now.Sub(x.listed) < searchedFor {
 		return nil
 	}
 	list := &corev1.NodeList{}
@@ -101,6 +113,7 @@ func (c *Controller) listNodes(ctx context.Context) error {
 		x.read = true
 	}
 	x.set(list.Items)
+	x.listed = now
 	largest := c.Nodes.AtLeast
 	for _, r := range recommender.Resources {
 		for _, node := range x.bySize[r] {
@@ -146,37 +159,81 @@ func (x *nodeIndex) set(nodes []corev1.Node) {
 			return cmp.Or(cmp.Compare(b.allocatable[r], a.allocatable[r]), strings.Compare(a.Name, b.Name))
 		})
 	}
-	x.found, x.current = map[string][2]*sizedNode{}, true
+	x.found, x.daemons, x.current = map[string][2]nodeBound{}, map[string][2]recommender.Amount{}, true
 }
 
-// of returns the largest nodes, or the smallest, on which pods of a template may run, indexed by resource; nil: there
-// is no such node.
-func (x *nodeIndex) of(template *corev1.PodTemplateSpec, smallest bool) [2]*sizedNode {
+const (
+	// searchedFor is how long the results of searches are used while no node changes.
+	searchedFor = 10 * time.Minute
+	// filledAfter is the age at which a node has its DaemonSet pods.
+	filledAfter = 10 * time.Minute
+	// mostCompared is how many of the largest nodes of a placement are compared.
+	mostCompared = 20
+	// daemonSteps is the number of parts of a node to which the requests of its DaemonSet pods are rounded up. So the
+	// bound, which each recommendation stores, rarely changes when such a pod is resized.
+	daemonSteps = 32
+)
+
+// of returns the room of the largest nodes, or the smallest nodes, on which pods of a template may run, indexed by
+// resource. daemons returns the requests of a node's DaemonSet pods.
+func (x *nodeIndex) of(template *corev1.PodTemplateSpec, smallest bool, now time.Time, daemons func(node string) [2]recommender.Amount) (found [2]nodeBound) {
 	key := placementOf(&template.Spec, smallest)
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
 	if found, ok := x.found[key]; ok {
 		return found
 	}
-	var found [2]*sizedNode
 	pod := &corev1.Pod{Spec: template.Spec}
 	affinity := nodeaffinity.GetRequiredNodeAffinity(pod)
 	for _, r := range recommender.Resources {
+		var suitable []*sizedNode
 		for i := range x.bySize[r] {
 			if smallest {
 				i = len(x.bySize[r]) - 1 - i
 			}
 			node := &x.bySize[r][i]
-			if node.allocatable[r] > 0 && node.takes(pod, affinity) {
-				found[r] = node
+			if node.allocatable[r] == 0 || !node.takes(pod, affinity) {
+				continue
+			}
+			if suitable = append(suitable, node); smallest || len(suitable) == mostCompared {
 				break
 			}
+		}
+		switch {
+		case len(suitable) == 0:
+		case smallest:
+			found[r] = nodeBound{suitable[0].Name, suitable[0].allocatable[r]}
+		default:
+			found[r] = x.mostRoom(suitable, r, now, daemons)
 		}
 	}
 	if x.found != nil {
 		x.found[key] = found
 	}
 	return found
+}
+
+// mostRoom returns the greatest room of nodes next to their DaemonSet pods. A new node may not have these yet: the most
+// of the other nodes count there.
+func (x *nodeIndex) mostRoom(nodes []*sizedNode, r recommender.Resource, now time.Time, daemons func(node string) [2]recommender.Amount) (most nodeBound) {
+	var greatest recommender.Amount
+	for _, node := range nodes {
+		if _, read := x.daemons[node.Name]; !read && x.daemons != nil {
+			x.daemons[node.Name] = daemons(node.Name)
+		}
+		greatest = max(greatest, x.daemons[node.Name][r])
+	}
+	for _, node := range nodes {
+		taken := x.daemons[node.Name][r]
+		if now.Sub(node.CreationTimestamp.Time) < filledAfter {
+			taken = greatest
+		}
+		step := max(1, node.allocatable[r]/daemonSteps)
+		if left := max(1, node.allocatable[r]-(taken+step-1)/step*step); left > most.amount {
+			most = nodeBound{node.Name, left}
+		}
+	}
+	return most
 }
 
 // placementOf is equal for templates whose pods may run on the same nodes.
@@ -234,25 +291,24 @@ func lasting(t *corev1.Taint) bool {
 }
 
 // largestNow returns the most that the pods of a workload may request, given the nodes that exist, in millicores and
-// bytes; 0: no node is known. For a DaemonSet it is the smallest node minus the pods of other DaemonSets.
+// bytes; 0: no node is known. It is the largest node minus its DaemonSet pods; for a DaemonSet the smallest node minus
+// the pods of other DaemonSets.
 func (c *Controller) largestNow(ctx context.Context, w workload.Workload) (out [2]recommender.Amount) {
 	if c.Nodes.Reader == nil || w.Template == nil {
 		return out
 	}
 	smallest := w.Kind == v1alpha1.KindDaemonSet
-	found := c.nodes.of(w.Template, smallest)
+	all := func(node string) [2]recommender.Amount { return c.daemons(ctx, node, workload.Identity{}) }
+	found := c.nodes.of(w.Template, smallest, c.Clock.Now(), all)
 	daemons := map[string][2]recommender.Amount{} // by node: mostly both resources have the same one
 	for _, r := range recommender.Resources {
-		if found[r] != nil {
-			out[r] = found[r].allocatable[r]
-		}
-		switch {
+		out[r] = found[r].amount
+		switch node := found[r].node; {
 		case !smallest:
 			out[r] = max(out[r], c.Nodes.AtLeast[r])
-		case found[r] != nil:
-			node := found[r].Name
+		case node != "":
 			if _, summed := daemons[node]; !summed {
-				daemons[node] = c.daemons(ctx, node, w)
+				daemons[node] = c.daemons(ctx, node, w.Identity)
 			}
 			out[r] = max(1, out[r]-daemons[node][r])
 		}
@@ -260,8 +316,9 @@ func (c *Controller) largestNow(ctx context.Context, w workload.Workload) (out [
 	return out
 }
 
-// daemons returns the requests of other DaemonSets' pods on a node. It returns 0 if the pods cannot be listed.
-func (c *Controller) daemons(ctx context.Context, node string, but workload.Workload) (sum [2]recommender.Amount) {
+// daemons returns the requests of a node's DaemonSet pods and static pods, without those of one DaemonSet. It returns 0
+// if the pods cannot be listed.
+func (c *Controller) daemons(ctx context.Context, node string, but workload.Identity) (sum [2]recommender.Amount) {
 	pods := &corev1.PodList{}
 	if err := c.Nodes.List(ctx, pods, client.MatchingFields{workload.PodsByNode: node}, client.UnsafeDisableDeepCopy); err != nil {
 		return sum
@@ -269,7 +326,10 @@ func (c *Controller) daemons(ctx context.Context, node string, but workload.Work
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		owner := metav1.GetControllerOf(pod)
-		if owner == nil || owner.Kind != string(v1alpha1.KindDaemonSet) || owner.Name == but.Name && pod.Namespace == but.Namespace || resize.Finished(pod) {
+		switch {
+		case owner == nil || resize.Finished(pod) || owner.Kind != string(v1alpha1.KindDaemonSet) && owner.Kind != "Node":
+			continue
+		case owner.Kind == string(but.Kind) && owner.Name == but.Name && pod.Namespace == but.Namespace:
 			continue
 		}
 		for r, amount := range podview.Requests(pod) {

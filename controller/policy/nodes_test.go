@@ -71,6 +71,13 @@ func daemonPod(name, owner, node, cpu string) *corev1.Pod {
 	}
 }
 
+// running is a pod without DaemonSet.
+func running(node, cpu string) *corev1.Pod {
+	pod := daemonPod("web-x", "web", node, cpu)
+	pod.OwnerReferences[0].Kind = "ReplicaSet"
+	return pod
+}
+
 func TestTheLargestNodeOnWhichAPodMayRun(t *testing.T) {
 	const deployment, daemonSet = v1alpha1.KindDeployment, v1alpha1.KindDaemonSet
 	toleration := func(key string) []corev1.Toleration {
@@ -95,7 +102,7 @@ func TestTheLargestNodeOnWhichAPodMayRun(t *testing.T) {
 		want       [2]recommender.Amount
 	}{
 		"any node":            {w: ofTemplate(deployment, corev1.PodSpec{}), want: [2]recommender.Amount{32_000, 128 * gi}},
-		"required affinity":   {w: ofTemplate(deployment, corev1.PodSpec{Affinity: arm}), want: [2]recommender.Amount{16_000, 64 * gi}},
+		"required affinity":   {w: ofTemplate(deployment, corev1.PodSpec{Affinity: arm}), want: [2]recommender.Amount{12_000, 62 * gi}},
 		"node selector":       {w: ofTemplate(deployment, corev1.PodSpec{NodeSelector: map[string]string{corev1.LabelArchStable: "arm64"}}), want: [2]recommender.Amount{32_000, 128 * gi}},
 		"toleration":          {w: ofTemplate(deployment, corev1.PodSpec{Tolerations: toleration("nvidia.com/gpu")}), want: [2]recommender.Amount{96_000, 1024 * gi}},
 		"tolerates all":       {w: ofTemplate(deployment, corev1.PodSpec{Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}}), want: [2]recommender.Amount{96_000, 1024 * gi}},
@@ -124,6 +131,56 @@ func TestTheLargestNodeOnWhichAPodMayRun(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A pod of 1,500m fits on no node of 1,900m with 412m of DaemonSet pods. A node autoscaler would add such nodes again
+// and again.
+func TestTheLargestNodeIsLessItsDaemonSetPods(t *testing.T) {
+	static := daemonPod("proxy-a", "node-a", "a", "100m")
+	static.OwnerReferences[0].Kind = "Node"
+	young := func(n *corev1.Node) { n.CreationTimestamp = metav1.NewTime(today.Add(-time.Minute)) }
+	for name, tc := range map[string]struct {
+		objects []client.Object
+		want    recommender.Amount
+	}{
+		"no pods":            {[]client.Object{aNode("a", "1900m", "8Gi")}, 1900},
+		"of the node":        {[]client.Object{aNode("a", "1900m", "8Gi"), daemonPod("logs-a", "logs", "a", "300m"), daemonPod("cni-a", "cni", "a", "112m")}, 1487},
+		"a static pod":       {[]client.Object{aNode("a", "1900m", "8Gi"), daemonPod("logs-a", "logs", "a", "312m"), static}, 1487},
+		"a resize of a pod":  {[]client.Object{aNode("a", "1900m", "8Gi"), daemonPod("logs-a", "logs", "a", "300m"), daemonPod("cni-a", "cni", "a", "100m")}, 1487},
+		"another pod":        {[]client.Object{aNode("a", "1900m", "8Gi"), running("a", "1")}, 1900},
+		"not scheduled":      {[]client.Object{aNode("a", "1900m", "8Gi"), daemonPod("huge-x", "huge", "", "64")}, 1900},
+		"more than the node": {[]client.Object{aNode("a", "1900m", "8Gi"), daemonPod("logs-a", "logs", "a", "2")}, 1},
+		"a smaller node has more room": {[]client.Object{
+			aNode("a", "1900m", "8Gi"), daemonPod("logs-a", "logs", "a", "900m"), aNode("b", "1800m", "8Gi"), daemonPod("logs-b", "logs", "b", "200m"),
+		}, 1576},
+		"a new node has no DaemonSet pods yet": {[]client.Object{
+			aNode("a", "1900m", "8Gi"), daemonPod("logs-a", "logs", "a", "412m"), aNode("b", "1900m", "8Gi", young),
+		}, 1487},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &Controller{Nodes: Nodes{Largest: &board.Largest{}, Reader: clusterOf(t, tc.objects...)}, Clock: clocktesting.NewFakePassiveClock(today)}
+			require.NoError(t, c.listNodes(t.Context()))
+			for range 2 {
+				assert.Equal(t, tc.want, c.largestNow(t.Context(), ofTemplate(v1alpha1.KindDeployment, corev1.PodSpec{}))[recommender.CPU])
+			}
+		})
+	}
+}
+
+// DaemonSets change without a change of nodes.
+func TestDaemonSetPodsAreReadAgain(t *testing.T) {
+	nodes := clusterOf(t, aNode("a", "1900m", "8Gi"))
+	clock := clocktesting.NewFakePassiveClock(today)
+	c := &Controller{Nodes: Nodes{Largest: &board.Largest{}, Reader: nodes}, Clock: clock}
+	largest := func() recommender.Amount {
+		require.NoError(t, c.listNodes(t.Context()))
+		return c.largestNow(t.Context(), ofTemplate(v1alpha1.KindDeployment, corev1.PodSpec{}))[recommender.CPU]
+	}
+	assert.Equal(t, recommender.Amount(1900), largest())
+	require.NoError(t, nodes.Create(t.Context(), daemonPod("logs-a", "logs", "a", "412m")))
+	assert.Equal(t, recommender.Amount(1900), largest())
+	clock.SetTime(today.Add(searchedFor))
+	assert.Equal(t, recommender.Amount(1487), largest())
 }
 
 func TestNodesAreListedAgainAfterAChange(t *testing.T) {
@@ -217,7 +274,7 @@ func BenchmarkLargestNode(b *testing.B) {
 	for i := range objects {
 		items[i] = *objects[i].(*corev1.Node)
 	}
-	c := &Controller{Nodes: Nodes{Largest: &board.Largest{}, Reader: clusterOf(b)}}
+	c := &Controller{Nodes: Nodes{Largest: &board.Largest{}, Reader: clusterOf(b)}, Clock: clocktesting.NewFakePassiveClock(today)}
 	ask := func() {
 		for i := range workloads {
 			c.largestNow(context.Background(), workloads[i])

@@ -26,7 +26,7 @@ import (
 
 // rejections are the newest answers of the API server to controllers that could not create a pod, by recommendation.
 // They may be lost: events last an hour and are listed again after a restart, and a controller that still fails
-// writes new ones. The number of recommendations limits theirs.
+// writes new ones. The number of recommendations limits theirs, and the cache limits the length of an answer.
 type rejections struct {
 	board.Table[types.NamespacedName, withdraw.Rejection]
 }
@@ -57,7 +57,7 @@ func (c wakers) rejected(ctx context.Context, o client.Object) []reconcile.Reque
 		if now := c.clock.Now(); at.After(now) { // users who may write events choose their times
 			at = now
 		}
-		c.rejections.record(name, withdraw.Rejection{At: at, Message: withdraw.Words(e.Message)})
+		c.rejections.record(name, withdraw.Rejection{At: at, Message: e.Message})
 		return []reconcile.Request{{NamespacedName: name}}
 	}
 	return nil
@@ -105,7 +105,7 @@ func (c *Controller) observeRejections(w *tuning.View) {
 	}
 	lasts := w.Workload.Rejected
 	if w.Past.Rejected == nil || lasts.Since.After(w.Past.Rejected.At) {
-		w.Past.Rejected = &withdraw.Rejection{At: lasts.Since, Message: withdraw.Words(lasts.Message)}
+		w.Past.Rejected = &withdraw.Rejection{At: lasts.Since, Message: lasts.Message}
 	}
 	w.Past.Rejected.Lasts = true
 }

@@ -16,9 +16,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/resize/withdraw"
 	"attune.io/attune/tuning"
 )
 
@@ -135,6 +137,26 @@ func TestARejectedStatefulSetLosesItsAdmissionResources(t *testing.T) {
 	l.pass()
 	require.NotNil(t, l.rec().Status.AdmissionWithdrawn)
 	assert.Equal(t, v1alpha1.ReasonAdmissionRejected, l.rec().Status.AdmissionWithdrawn.Reason)
+}
+
+// The controller names the pod three times before the reason, so the reason is not in the first 256 bytes.
+func TestRejectionOfAPodWithALongNameWithdraws(t *testing.T) {
+	name := strings.Repeat("w", 52)
+	message := `create Pod NAME-0 in StatefulSet NAME failed error: pods "NAME-0" is forbidden: exceeded quota: compute-resources, ` +
+		`requested: limits.cpu=1600m,requests.cpu=800m, used: limits.cpu=0,requests.cpu=0, limited: limits.cpu=1,requests.cpu=500m`
+	rec := seeding(seen(t, template))
+	rec.Spec.Workload.Kind, rec.Spec.Workload.Name = v1alpha1.KindStatefulSet, name
+	rec.Name = "statefulset-" + name
+	s := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "shop", UID: "web"}}
+	s.Spec.Template.Spec.Containers = []corev1.Container{{Name: "app", Resources: podview.ToRequirements(template)}}
+	l := newLab(t, rec, s)
+	e := failedCreate("apps/v1", "StatefulSet", name, l.clock.Now())
+	e.Message = strings.ReplaceAll(message, "NAME", name)
+	_, err := trim.Object(e) // as the cache does
+	require.NoError(t, err)
+	require.Len(t, l.c.wakers().rejected(t.Context(), e), 1)
+	last, _ := l.c.memory.rejections.Find(client.ObjectKeyFromObject(rec))
+	assert.True(t, withdraw.MayReject(last.Message, withdraw.SeedEffect{Raises: true}), last.Message)
 }
 
 // A pod whose token does not fit into its memory limit waits forever; only its events have the reason.

@@ -91,7 +91,7 @@ func (h Holds) Refusal() *resize.Refusal {
 	if h.vpa == "" {
 		return nil
 	}
-	return resize.Refuse(resize.ReasonVPA, "VerticalPodAutoscaler %s sizes the workload too. Set its updateMode to Off, or delete it", h.vpa)
+	return resize.Refuse(resize.ReasonVPA, "VerticalPodAutoscaler %s sizes the workload too. Set its updateMode to Off and remove its startupBoost, or delete it", h.vpa)
 }
 
 // Gate returns the holds that the HPA gate checks (resize.WorkloadInput.HPA), for the containers of a recommendation.
@@ -144,7 +144,7 @@ func Ours(vpa *unstructured.Unstructured) bool {
 		vpa.GetName() == VPAName(workload.Identity{Kind: v1alpha1.WorkloadKind(of.kind), Name: of.name})
 }
 
-// Off reports whether the mode of a VPA is Off, so that it changes nothing.
+// Off reports whether the mode of a VPA is Off, so that it changes nothing but startup boosts (Boosts).
 func Off(vpa *unstructured.Unstructured) bool {
 	return field(vpa, "updatePolicy", "updateMode") == VPAModeOff
 }

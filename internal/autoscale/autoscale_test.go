@@ -12,6 +12,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/internal/trim"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
@@ -29,10 +30,40 @@ func TestVPABlocksAllResourcesUnlessOff(t *testing.T) {
 			hold := all.On("any", r)
 			require.Equal(t, holds, hold != nil, "%s %s", mode, r)
 			if hold != nil {
-				assert.Equal(t, recommender.Hold{Resource: r, Reason: "VPA", Message: "VerticalPodAutoscaler sizer sizes the workload too. Set its updateMode to Off, or delete it"}, *hold)
+				assert.Equal(t, recommender.Hold{Resource: r, Reason: "VPA", Message: "VerticalPodAutoscaler sizer sizes the workload too. Set its updateMode to Off and remove its startupBoost, or delete it"}, *hold)
 			}
 		}
 	}
+}
+
+// VPA's startup boost works in any mode: its webhook raises the CPU of new pods, and its updater resizes them in place
+// when they are ready.
+func TestVPAWithStartupBoostBlocksInModeOff(t *testing.T) {
+	boost := map[string]any{"cpu": map[string]any{"type": "Factor", "factor": int64(2)}}
+	for name, set := range map[string]func(spec map[string]any){
+		"of the pod": func(spec map[string]any) { spec["startupBoost"] = boost },
+		"of a container": func(spec map[string]any) {
+			spec["resourcePolicy"] = map[string]any{"containerPolicies": []any{"odd", map[string]any{"containerName": "app", "startupBoost": boost}}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := vpa("booster", "Off")
+			set(v.Object["spec"].(map[string]any))
+			trimmed, err := trim.Object(v.DeepCopy()) // as the cache does
+			require.NoError(t, err)
+			for _, of := range []*unstructured.Unstructured{&v, trimmed.(*unstructured.Unstructured)} {
+				holds := autoscale.Autoscalers{VPAs: []unstructured.Unstructured{*of}}.Of(web())
+				assert.Equal(t, "booster", holds.VPA())
+				require.NotNil(t, holds.Refusal())
+				assert.Contains(t, holds.Refusal().Message, "startupBoost")
+			}
+			v.Object["spec"].(map[string]any)["targetRef"].(map[string]any)["name"] = "other"
+			assert.Empty(t, autoscale.Autoscalers{VPAs: []unstructured.Unstructured{v}}.Of(web()).VPA())
+		})
+	}
+	none := vpa("booster", "Off")
+	none.Object["spec"].(map[string]any)["startupBoost"] = map[string]any{}
+	assert.Empty(t, autoscale.Autoscalers{VPAs: []unstructured.Unstructured{none}}.Of(web()).VPA(), "no boost")
 }
 
 func TestForeignAndInvalidVPAsBlockNothing(t *testing.T) {

@@ -1,6 +1,8 @@
 package autoscale
 
 import (
+	"slices"
+
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -65,13 +67,28 @@ func (t target) is(kind schema.GroupKind, name string) bool {
 // VPAKind is the kind of VerticalPodAutoscalers. They are unstructured, because not every cluster has the CRD.
 var VPAKind = schema.GroupVersionKind{Group: "autoscaling.k8s.io", Version: "v1", Kind: "VerticalPodAutoscaler"}
 
-// VPAModeOff is the only mode in which a VPA changes nothing.
+// VPAModeOff is the only mode in which a VPA changes nothing, unless it boosts (Boosts).
 const VPAModeOff = "Off"
 
-// Sizes reports whether a VPA sizes the workload: it targets the workload, and its mode is not Off. A VPA without a
-// mode changes pods; an unreadable mode counts as not set. attune's own VPAs do not count.
+// Sizes reports whether a VPA sizes the workload: it targets the workload, and its mode is not Off, or it boosts. A VPA
+// without a mode changes pods; an unreadable mode counts as not set. attune's own VPAs do not count.
 func Sizes(vpa *unstructured.Unstructured, w workload.Workload) bool {
-	return ofVPA(vpa).names(w) && !Off(vpa) && !Ours(vpa)
+	return ofVPA(vpa).names(w) && (!Off(vpa) || Boosts(vpa)) && !Ours(vpa)
+}
+
+// Boosts reports whether a VPA has a CPU startup boost, for its pods or for a container. VPA boosts in any mode: its
+// webhook raises new pods, and its updater resizes them in place when they are ready (kubernetes/autoscaler#8175).
+func Boosts(vpa *unstructured.Unstructured) bool {
+	boost := func(of map[string]any, path ...string) bool {
+		_, found, err := unstructured.NestedFieldNoCopy(of, append(path, "startupBoost", "cpu")...)
+		return found && err == nil
+	}
+	list, _, _ := unstructured.NestedFieldNoCopy(vpa.Object, "spec", "resourcePolicy", "containerPolicies")
+	policies, _ := list.([]any)
+	return boost(vpa.Object, "spec") || slices.ContainsFunc(policies, func(of any) bool {
+		policy, _ := of.(map[string]any)
+		return boost(policy)
+	})
 }
 
 // field returns a string below spec; empty if it is not set or has another type.

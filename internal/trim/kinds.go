@@ -67,7 +67,7 @@ func sized(name corev1.ResourceName, target autoscalingv2.MetricTarget) bool {
 	return (name == corev1.ResourceCPU || name == corev1.ResourceMemory) && target.AverageValue == nil
 }
 
-// vertical keeps the target and the mode of a VerticalPodAutoscaler, the only kind that is read unstructured.
+// vertical keeps the target and the mode of a VerticalPodAutoscaler, and whether it boosts, the only kind that is read unstructured.
 func vertical(vpa *unstructured.Unstructured) {
 	// Copy the kept fields into an empty object: this drops unknown fields of other versions.
 	kept := &unstructured.Unstructured{Object: map[string]any{}}
@@ -82,6 +82,9 @@ func vertical(vpa *unstructured.Unstructured) {
 		if text, found, err := unstructured.NestedString(vpa.Object, path...); found && err == nil {
 			_ = unstructured.SetNestedField(kept.Object, cut(text), path...) // cannot fail: kept has only maps
 		}
+	}
+	if autoscale.Boosts(vpa) {
+		_ = unstructured.SetNestedMap(kept.Object, map[string]any{}, "spec", "startupBoost", "cpu") // as above
 	}
 	marks(vpa, kept)
 	vpa.Object = kept.Object

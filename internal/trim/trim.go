@@ -257,8 +257,9 @@ func podStatus(status *corev1.PodStatus) {
 }
 
 // mostWords is the size limit in bytes of a message from the API server or kubelet about a pod that does not start.
-// Such a message has the names of pods and policies first, then the reason.
-const mostWords = 512
+// Such a message has the names of pods and policies first, then the reason: that of a StatefulSet names the pod three
+// times (63 bytes each) and a quota (253 bytes) before the exceeded resources.
+const mostWords = 1024
 
 // rejection keeps of an event which controller could not create a pod, when, and the API server's message.
 func rejection(e *corev1.Event) {

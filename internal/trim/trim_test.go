@@ -212,7 +212,7 @@ func TestMessagesOfPodsThatDoNotStartAreKept(t *testing.T) {
 	left := trimmed.(*appsv1.Deployment).Status.Conditions
 	require.Len(t, left, 1)
 	assert.Equal(t, appsv1.DeploymentReplicaFailure, left[0].Type)
-	assert.Len(t, left[0].Message, 512)
+	assert.Len(t, left[0].Message, 1024)
 
 	e := &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "e", Labels: map[string]string{"a": "b"}}, Reason: "FailedCreate", Message: strings.Repeat("x", 4000), Action: "x",
@@ -221,7 +221,7 @@ func TestMessagesOfPodsThatDoNotStartAreKept(t *testing.T) {
 	trimmed, err = trim.Object(e)
 	require.NoError(t, err)
 	assert.Equal(t, &corev1.Event{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "e"}, Reason: "FailedCreate", Message: strings.Repeat("x", 512), InvolvedObject: corev1.ObjectReference{Kind: "Job", Name: "web"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "e"}, Reason: "FailedCreate", Message: strings.Repeat("x", 1024), InvolvedObject: corev1.ObjectReference{Kind: "Job", Name: "web"},
 	}, trimmed)
 
 	pod := &corev1.Pod{}
@@ -232,7 +232,7 @@ func TestMessagesOfPodsThatDoNotStartAreKept(t *testing.T) {
 	trimmed, err = trim.Object(pod)
 	require.NoError(t, err)
 	statuses := trimmed.(*corev1.Pod).Status.ContainerStatuses
-	assert.Len(t, statuses[0].State.Waiting.Message, 512)
+	assert.Len(t, statuses[0].State.Waiting.Message, 1024)
 	assert.Empty(t, statuses[1].State.Waiting.Message)
 }
 

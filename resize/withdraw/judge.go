@@ -46,7 +46,7 @@ type Rejection struct {
 	// Lasts reports that the controller has created no pod since (the condition ReplicaFailure). Otherwise only the age
 	// of the answer tells whether it is still relevant.
 	Lasts bool
-	// Message is the API server's answer, as the controller reports it.
+	// Message is the API server's whole answer, as the controller reports it. Words shortens it before it is stored.
 	Message string
 }
 
@@ -61,6 +61,8 @@ type Input struct {
 	Template *corev1.PodTemplateSpec
 	// Pods are the workload's live pods.
 	Pods []*corev1.Pod
+	// All are Pods, and those that ended: kubelets refused some of them.
+	All []*corev1.Pod
 	// Seeded returns the annotation that admission set on a pod; nil: this recommendation did not size the pod.
 	Seeded func(pod *corev1.Pod) *v1alpha1.Seeded
 	// Originals returns the sizes that a pod's containers would have without admission, if they are known.
@@ -217,9 +219,9 @@ func (d *judge) followTrialPod(w *v1alpha1.AdmissionWithdrawn) {
 // find returns why pods with admission resources do not run, from events after since; nil: no reason is known. It
 // collects pods for which the template's resources can be restored, and requests missing facts (Output).
 func (d *judge) find(since time.Time) *trouble {
-	var found *trouble
+	found := d.refused(since)
 	if r := d.in.Rejected; r != nil && d.in.Seed != nil && r.At.After(since) && !r.At.After(d.in.Now.Add(inFlight)) &&
-		(r.Lasts || d.in.Now.Sub(r.At) < rejectedLately && !d.youngestPod().After(r.At)) && MayReject(r.Message, EffectOf(d.in.Seed, d.in.Template)) {
+		(r.Lasts || d.in.Now.Sub(r.At) < rejectedLately && d.youngestPod().Before(r.At)) && MayReject(r.Message, EffectOf(d.in.Seed, d.in.Template)) {
 		found = &trouble{v1alpha1.ReasonAdmissionRejected, r.Message, d.in.Seed.Revision}
 	}
 	for _, pod := range d.seeded() {
@@ -343,6 +345,12 @@ func amounts(of [2]recommender.Amount) string {
 // requestsBefore returns what the scheduler would count for a pod with its original resources, and whether the pod now
 // has more of a resource.
 func (d *judge) requestsBefore(pod *corev1.Pod) (was [2]recommender.Amount, grown bool) {
+	was = resize.Footprint(d.before(pod))
+	return was, !podview.Within(resize.Footprint(pod), was)
+}
+
+// before returns a copy of a pod with its original resources.
+func (d *judge) before(pod *corev1.Pod) *corev1.Pod {
 	before := pod.DeepCopy()
 	originals := d.sizesBefore(pod)
 	for _, c := range podview.AllContainers(before) {
@@ -350,8 +358,7 @@ func (d *judge) requestsBefore(pod *corev1.Pod) (was [2]recommender.Amount, grow
 			c.Resources = podview.ToRequirements(had)
 		}
 	}
-	was = resize.Footprint(before)
-	return was, !podview.Within(resize.Footprint(pod), was)
+	return before
 }
 
 // sizesBefore returns the sizes that a pod would have without admission: the known originals of its template, otherwise

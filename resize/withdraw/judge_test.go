@@ -1,13 +1,17 @@
 package withdraw
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
@@ -78,4 +82,74 @@ func TestPendingWaitsForAPoolThatScalesFromZero(t *testing.T) {
 		return map[string]recommender.Size{"app": {recommender.Memory: {Request: 1 << 30}}}
 	}
 	assert.Nil(t, Judge(in).Status)
+}
+
+// A controller tries again after 5 ms. The times of events and pods have whole seconds.
+func TestPodCreatedInTheSameSecondClearsARejection(t *testing.T) {
+	in := input(now.Add(10 * time.Second))
+	in.Rejected = &Rejection{At: now, Message: "denied the request: not now"}
+	assert.NotNil(t, Judge(in).Status)
+	in.Pods = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now)}}}
+	assert.Nil(t, Judge(in).Status)
+	in.Rejected.Lasts = true
+	assert.NotNil(t, Judge(in).Status, "the condition of the workload says that it lasts")
+}
+
+// refusedPod is a pod of 4 GiB and 500m whose template has 1 GiB and 500m.
+func refusedPod(name, owner, reason string, created time.Time) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(created),
+			OwnerReferences: []metav1.OwnerReference{{Kind: owner, Name: "web", Controller: ptr.To(true)}}},
+		Spec: corev1.PodSpec{NodeName: "node", Containers: []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{"cpu": resource.MustParse("500m"), "memory": resource.MustParse("4Gi")}}}}},
+		Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: reason},
+	}
+}
+
+// The kubelet refuses the pod, and its controller creates the next one at once.
+func TestPodsThatTheKubeletRefusesWithdraw(t *testing.T) {
+	for name, tc := range map[string]struct {
+		owner, reason string
+		pods          int
+		age           time.Duration
+		unsized, want bool
+	}{
+		"three of a ReplicaSet":                      {owner: "ReplicaSet", reason: "OutOfmemory", pods: 3, want: true},
+		"one may have lost a race":                   {owner: "ReplicaSet", reason: "OutOfmemory", pods: 2},
+		"a DaemonSet deletes its failed pods":        {owner: "DaemonSet", reason: "OutOfmemory", pods: 1, want: true},
+		"so does a StatefulSet":                      {owner: "StatefulSet", reason: "OutOfmemory", pods: 1, want: true},
+		"more memory does not explain a lack of CPU": {owner: "ReplicaSet", reason: "OutOfcpu", pods: 3},
+		"nor one of pods":                            {owner: "ReplicaSet", reason: "OutOfpods", pods: 3},
+		"nor a label of the node":                    {owner: "ReplicaSet", reason: "NodeAffinity", pods: 3},
+		"nor a device":                               {owner: "ReplicaSet", reason: "UnexpectedAdmissionError", pods: 3},
+		"more does not fit one NUMA node":            {owner: "ReplicaSet", reason: "TopologyAffinityError", pods: 3, want: true},
+		"CPU is as before":                           {owner: "ReplicaSet", reason: "SMTAlignmentError", pods: 3},
+		"long ago":                                   {owner: "ReplicaSet", reason: "OutOfmemory", pods: 3, age: time.Hour},
+		"not sized by admission":                     {owner: "ReplicaSet", reason: "OutOfmemory", pods: 3, unsized: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := input(now)
+			for i := range tc.pods {
+				in.All = append(in.All, refusedPod(fmt.Sprint("web-", i), tc.owner, tc.reason, now.Add(-tc.age-time.Second)))
+			}
+			in.Seeded = func(*corev1.Pod) *v1alpha1.Seeded {
+				if tc.unsized {
+					return nil
+				}
+				return &v1alpha1.Seeded{Revision: "r"}
+			}
+			in.Originals = func(*corev1.Pod) map[string]recommender.Size {
+				return map[string]recommender.Size{"app": {recommender.CPU: {Request: 500}, recommender.Memory: {Request: 1 << 30}}}
+			}
+			out := Judge(in)
+			require.Equal(t, tc.want, out.Status != nil)
+			if tc.want {
+				assert.Equal(t, v1alpha1.ReasonPodsDoNotStart, out.Status.Reason)
+				assert.Contains(t, out.Status.Message, tc.reason)
+				in.Status = out.Status
+				in.Now = out.Status.Until.Add(time.Minute)
+				assert.Equal(t, out.Status.Since, Judge(in).Status.Since, "old failures do not withdraw again")
+			}
+		})
+	}
 }

@@ -64,18 +64,27 @@ func EffectOf(seed *v1alpha1.Seed, template *corev1.PodTemplateSpec) (e SeedEffe
 func requested(a recommender.Allocation) recommender.Amount { return cmp.Or(a.Request, a.Limit) }
 
 // otherCauses are parts of API server answers that no pod resources explain: the template alone would cause them as
-// well.
+// well, or the next attempt passes. Phrases that an admission policy could use about sizes are not in the list.
 var otherCauses = []string{
 	"being terminated", "violates podsecurity", "error looking up service account", "failed calling webhook",
 	"failed quota:", "already exists", "unable to validate against any security context constraint",
-	"timed out", "deadline exceeded", "connection refused", "too many requests",
+	"timed out", "deadline exceeded", "connection refused", "too many requests", "cannot create resource",
+	// The API server is busy, restarts, or lost a race (409, 5xx).
+	"operation cannot be fulfilled on", "could not be completed at this time", "internal error occurred", "status unknown for quota",
+	"unable to handle the request", "unable to return a response", "etcdserver:", "leader changed",
+	// The network between a controller and the API server.
+	"dial tcp", "connection reset", "connection lost", "unexpected eof", "i/o timeout", "tls handshake",
+	// A StatefulSet cannot create a volume claim.
+	"create claim ", "failed to create pvc",
+	// Volcano creates no pods while their PodGroup waits.
+	"podgroup",
 }
 
-// sizedInQuota are the names under which quotas count the resources that attune sizes. "cpu=" and "memory=" cover
-// requests and limits.
-var sizedInQuota = []string{"cpu=", "memory="}
+// quotas are the names under which ResourceQuotas count the resources that attune sizes.
+var quotas = []string{"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"}
 
-// MayReject reports whether the admission resources can explain why the API server rejected a pod. An unrecognized
+// MayReject reports whether the admission resources can explain why the API server rejected a pod. It needs the whole
+// answer: controllers name the pod several times before the reason. An unrecognized
 // answer counts, as other admission policies may use any text. A quota counts only for raised resources.
 func MayReject(message string, e SeedEffect) bool {
 	text := strings.ToLower(message)
@@ -84,11 +93,22 @@ func MayReject(message string, e SeedEffect) bool {
 	case !e.Raises && !e.Lowers, slices.ContainsFunc(otherCauses, has):
 		return false
 	case has("exceeded quota"):
-		// The part from ", used:" on lists all resources of the quota, the part before only the exceeded ones.
-		text, _, _ = strings.Cut(text, ", used:")
-		return e.Raises && slices.ContainsFunc(sizedInQuota, has)
+		return e.Raises && exceedsSized(text)
 	}
 	return true
+}
+
+// exceedsSized reports whether a quota's answer, in lower case, lists an exceeded resource that attune sizes: between
+// "requested:" and "used:". The rest also lists resources that are not exceeded.
+func exceedsSized(text string) bool {
+	_, requested, _ := strings.Cut(text, "requested:")
+	requested, _, _ = strings.Cut(requested, "used:")
+	for entry := range strings.SplitSeq(requested, ",") {
+		if name, _, _ := strings.Cut(strings.TrimSpace(entry), "="); slices.Contains(quotas, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // missing are parts of the kubelet's messages about missing volumes, Secrets, ConfigMaps and images.

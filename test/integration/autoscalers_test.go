@@ -280,7 +280,7 @@ func TestAVPAHoldsEverythingWheneverItsKindAppears(t *testing.T) {
 		notes = append(notes, e.Reason+" "+e.Regarding.Kind+"/"+e.Regarding.Name+": "+e.Note)
 	}
 	assert.Contains(t, notes, "ResizeSkipped AttuneRecommendation/deployment-web: VerticalPodAutoscaler sizer sizes the workload too. "+
-		"Set its updateMode to Off, or delete it")
+		"Set its updateMode to Off and remove its startupBoost, or delete it")
 }
 
 // steady is a history of a week in which every container used 1 CPU and 1 GiB.

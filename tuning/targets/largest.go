@@ -16,7 +16,7 @@ import (
 )
 
 // LargestOf returns the maximum size of a workload's pods: the allocatable resources of the largest node on which
-// they may run now (known; 0: no such node), or of a larger one that was seen within the history window and is
+// they may run now, without its DaemonSet pods (known; 0: no such node), or of a larger one that was seen within the history window and is
 // deleted (stored; nil: none). For a DaemonSet the current nodes take precedence, because its bound is its smallest
 // node. The zero value: not known.
 func LargestOf(known [2]recommender.Amount, stored *v1alpha1.LargestNode, kind v1alpha1.WorkloadKind, window time.Duration, now time.Time) [2]recommender.Amount {
@@ -145,6 +145,6 @@ func (v View) largestHas(r recommender.Resource) string {
 		return fmt.Sprintf(", but the smallest node on which the DaemonSet runs has %s next to its other DaemonSet pods. "+
 			"Use larger nodes, a node selector that excludes small nodes, or a lower maxAllowed", most)
 	}
-	return fmt.Sprintf(", but the largest node on which it may run has %s. "+
+	return fmt.Sprintf(", but the largest node on which it may run has %s next to its DaemonSet pods. "+
 		"Add a larger node, set the chart's value nodes.largest (for node pools that scale from zero), or set a lower maxAllowed", most)
 }

@@ -86,7 +86,7 @@ func TestARequestOfAWholeNodeLeavesNoRoomForItsLimit(t *testing.T) {
 		got := Desired(v).Containers[0]
 		assert.Equal(t, want, reasons(got), largest)
 		if want != nil {
-			assert.Contains(t, got.Holds[0].Message, "container app would have a limit of 12001m of cpu, but the largest node on which it may run has 12.")
+			assert.Contains(t, got.Holds[0].Message, "container app would have a limit of 12001m of cpu, but the largest node on which it may run has 12 next to its DaemonSet pods.")
 		} else {
 			assert.Equal(t, largest, podview.FromResources(got.Target)[recommender.CPU].Limit)
 		}
@@ -96,7 +96,7 @@ func TestARequestOfAWholeNodeLeavesNoRoomForItsLimit(t *testing.T) {
 func TestBothNumbersAreTold(t *testing.T) {
 	v := using(t, 1600, gi, list("1", "512Mi"), nil)
 	v.Largest = [2]recommender.Amount{64_000, 256 * gi}
-	assert.Contains(t, Desired(v).Containers[0].Holds[0].Message, "a pod would request 1920 of cpu, but the largest node on which it may run has 64.")
+	assert.Contains(t, Desired(v).Containers[0].Holds[0].Message, "a pod would request 1920 of cpu, but the largest node on which it may run has 64 next to its DaemonSet pods.")
 	v.Workload.Kind = v1alpha1.KindDaemonSet
 	assert.Contains(t, Desired(v).Containers[0].Holds[0].Message, "the smallest node on which the DaemonSet runs has 64 next to its other DaemonSet pods")
 }

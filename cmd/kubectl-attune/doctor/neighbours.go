@@ -46,6 +46,11 @@ func verticalAutoscalers(seen *Seen, f *findings) {
 					vpa.GetName(), w, w.Namespace, policy.NameOf(rec.Spec.Policy), rec.Spec.Mode)
 				continue
 			}
+			if autoscale.Off(vpa) {
+				f.add(Warning, "", "VerticalPodAutoscaler %s boosts the CPU of starting pods of %s in namespace %s, so attune does not resize it: remove startupBoost, and set cpu.startupBoost in the policy",
+					vpa.GetName(), w, w.Namespace)
+				continue
+			}
 			f.add(Warning, "kubectl patch verticalpodautoscaler "+vpa.GetName()+" --namespace "+w.Namespace+` --type merge --patch '{"spec":{"updatePolicy":{"updateMode":"Off"}}}'`,
 				"VerticalPodAutoscaler %s manages %s in namespace %s, so attune does not resize it", vpa.GetName(), w, w.Namespace)
 		}
