@@ -13,6 +13,7 @@ import (
 	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/harm"
 	"attune.io/attune/resize/lifecycle"
@@ -60,10 +61,11 @@ func (d *starter) startResizes() *resize.Refusal {
 	// OOM-killed ones are resized; beginUrgent also raises them before an OOM kill.
 	waits := func(pod *corev1.Pod) bool { return d.view.batch() && !Killed(pod) }
 	d.startWave(d.plans(slices.DeleteFunc(d.view.Live(), waits)))
+	d.boostAgain()
 	return d.reports.refused.summary()
 }
 
-// beginUrgent begins only answers to OOM kills and raises before an OOM kill. It runs in UrgentPart, before usage
+// beginUrgent begins only answers to OOM kills, raises before an OOM kill, and startup boosts after a restart. It runs in UrgentPart, before usage
 // sources are queried.
 func (d *starter) beginUrgent() {
 	_, undone := d.view.undoing()
@@ -72,6 +74,7 @@ func (d *starter) beginUrgent() {
 	}
 	plans := d.plans(slices.DeleteFunc(d.view.Live(), func(pod *corev1.Pod) bool { return !Killed(pod) && !d.climber.climbs(pod) }))
 	d.startWave(slices.DeleteFunc(plans, func(p resize.Plan) bool { return !p.Urgent }))
+	d.boostAgain()
 }
 
 // startWave starts the plans of this wave. It calls Fits again for each plan, because earlier plans of the wave have
@@ -251,6 +254,42 @@ func (d *starter) takeBoostsBack() {
 		plan, refusal := resize.PlanBack(pod, boosted, d.gates.capabilities(pod), d.view.Now, resize.WaveBoost, resize.ReasonBoost)
 		d.startAdmitted(pod, plan, refusal)
 	}
+}
+
+// boostAgain gives containers that restarted their startup boost again: they start as slowly as new ones. Answers to OOM
+// kills take precedence, because a pod has one open resize.
+func (d *starter) boostAgain() {
+	b := d.view.Policy.Settings.StartupBoost
+	if b == nil {
+		return
+	}
+	cpu := d.view.Policy.Settings.Recommender.Of[recommender.CPU]
+	again := lifecycle.Reboost{Multiplier: b.Multiplier, Duration: b.Duration, Most: cpu.MaxAllowed, LimitsFollow: cpu.LimitsFollow}
+	for _, pod := range d.view.Live() {
+		if !restarted(pod) || d.records.has(pod) || len(d.view.boosted(pod)) > 0 || d.view.Looked.Unread.of(pod) != nil || d.view.Looked.outOfDate(pod) {
+			continue
+		}
+		seeded := d.view.seededBy(pod)
+		if seeded == nil {
+			continue
+		}
+		// The stored block of an HPA outlives the HPA for a day.
+		scaled := func(c podview.Container) bool {
+			return resize.HeldFor(d.view.target(c.Name).Holds, recommender.CPU, resize.ReasonHPA)
+		}
+		if wishes := slices.DeleteFunc(again.Restarted(pod, *seeded, d.view.Now), scaled); len(wishes) > 0 {
+			plan, refusal := resize.PlanFor(pod, wishes, d.gates.capabilities(pod), d.view.Now)
+			plan.Wave, plan.Reason = resize.WaveReboost, resize.ReasonBoost
+			d.unknowns.askRoom(d.view, pod, plan, refusal)
+			d.startAdmitted(pod, plan, refusal)
+		}
+	}
+}
+
+// restarted reports whether a container of the pod restarted. It runs before the annotations are decoded.
+func restarted(pod *corev1.Pod) bool {
+	again := func(s corev1.ContainerStatus) bool { return s.RestartCount > 0 }
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, again) || slices.ContainsFunc(pod.Status.InitContainerStatuses, again)
 }
 
 // restoreBirths restores the template's resources of pods that crash since they were created, once. A rollout may
