@@ -66,20 +66,41 @@ type Plan struct {
 // Changed amounts are at least recommender.RaiseToLeast, and no limit is raised above the node's capacity. If no move
 // remains, the refusal is the first reason in LeftOut, or ReasonNoChange.
 func PlanFor(pod *corev1.Pod, wished []podview.Container, caps Capabilities, now time.Time) (Plan, *Refusal) {
-	return planFor(pod, wished, caps, now, meaningful)
+	return planFor(situation{pod: pod, caps: caps, now: now}, wished, meaningful)
 }
 
 // PlanBack is PlanFor towards sizes that the pod had. They are restored exactly, even below the least sizes, and with
 // limits above the node's capacity. The plan has the wave and the reason of its errand.
 func PlanBack(pod *corev1.Pod, had []podview.Container, caps Capabilities, now time.Time, wave, reason string) (Plan, *Refusal) {
-	plan, refusal := planFor(pod, had, caps, now, exact)
+	plan, refusal := planFor(situation{pod: pod, caps: caps, now: now}, had, exact)
 	plan.Wave, plan.Reason = wave, reason
 	return plan, refusal
 }
 
-func planFor(pod *corev1.Pod, wished []podview.Container, caps Capabilities, now time.Time, sized func(from, to recommender.Size, node [2]recommender.Amount) recommender.Size) (Plan, *Refusal) {
+// PlanToStart plans to restore the memory limits that a pod had, while it waits on its node for its first container. The
+// kubelet allocates such a resize, and starts the containers with it at its next attempt. Requests stay, except in a
+// Guaranteed pod: a larger request could find no room on the node. CPU stays too: the pod's cgroup already has its CPU
+// limit, and with cgroup v1 no container with a larger one starts. The memory limit of that cgroup follows with the
+// next resize (CatchUp).
+func PlanToStart(pod *corev1.Pod, had []podview.Container, caps Capabilities, now time.Time) (Plan, *Refusal) {
+	guaranteed := podview.Guaranteed(pod)
+	limits := podview.Map(had, func(c podview.Container) podview.Container {
+		memory := recommender.Allocation{Limit: c.Size[recommender.Memory].Limit}
+		if guaranteed {
+			memory.Request = memory.Limit
+		}
+		c.Size = recommender.Size{recommender.Memory: memory}
+		return c
+	})
+	plan, refusal := planFor(situation{pod: pod, caps: caps, now: now, toStart: true}, limits, exact)
+	plan.Wave, plan.Reason = WaveTemplate, ReasonFailedStart
+	return plan, refusal
+}
+
+func planFor(s situation, wished []podview.Container, sized func(from, to recommender.Size, node [2]recommender.Amount) recommender.Size) (Plan, *Refusal) {
+	pod := s.pod
 	plan := PlanOf(pod)
-	s := situation{pod: pod, caps: caps, now: now, statuses: podview.Statuses(pod), wished: podview.ByName(wished)}
+	s.statuses, s.wished = podview.Statuses(pod), podview.ByName(wished)
 	if refusal := podRefusal(s); refusal != nil {
 		return plan, refusal
 	}
@@ -92,7 +113,7 @@ func planFor(pod *corev1.Pod, wished []podview.Container, caps Capabilities, now
 		move := Move{
 			Container: c.Name, Sidecar: podview.IsSidecar(pod, c), From: from, To: Merge(from, wish.Size), MemoryUsage: wish.MemoryUsage,
 		}
-		move.To = sized(move.From, move.To, caps.Allocatable)
+		move.To = sized(move.From, move.To, s.caps.Allocatable)
 		move, left := permitted(s, move)
 		plan.LeftOut = append(plan.LeftOut, left...)
 		if move.To != move.From {

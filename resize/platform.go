@@ -27,6 +27,8 @@ type situation struct {
 	now      time.Time
 	statuses map[string]*corev1.ContainerStatus
 	wished   map[string]podview.Container
+	// toStart is true for a plan whose purpose is the start of the pod's containers.
+	toStart bool
 }
 
 // moveRules check one container's move. For a rule that refuses, leaves returns the allowed part of the move.
@@ -125,7 +127,7 @@ func notYet(s situation) *Refusal {
 		return RefuseForNow(ReasonNodeNotReady, "node %s is not ready or not known, so its kubelet would not see the resize", node)
 	case node == "" && !tried:
 		return RefuseForNow(ReasonNotScheduled, "the pod has no node yet")
-	case node != "" && !started(s.statuses):
+	case node != "" && !s.toStart && !started(s.statuses):
 		return RefuseForNow(ReasonNotStarted, "the pod's containers have not started yet")
 	case podview.ResizeUnderway(s.pod):
 		return RefuseForNow(ReasonResizeUnderway, "another resize of the pod is in progress")

@@ -307,14 +307,22 @@ func (d *starter) restoreBirths() {
 	}
 }
 
-// restoreUnscheduled restores the template's resources of pods that fit no node with their admission resources, so
-// that the scheduler finds a node. No pause or mode blocks it: such a pod would run if attune had not sized it.
-func (d *starter) restoreUnscheduled(pods []*corev1.Pod) {
-	for _, pod := range pods {
+// restoreCreated restores the template's resources of pods that fit no node with their admission resources, so that the
+// scheduler finds a node, and the memory limits of pods that do not start on their nodes with a lower one. No pause or
+// mode blocks it: such a pod would run if attune had not sized it.
+func (d *starter) restoreCreated(unscheduled, stuck []*corev1.Pod) {
+	for _, pod := range slices.Concat(unscheduled, stuck) {
 		if !d.view.Policy.Settings.Resize.AutoRevert || d.records.has(pod) || d.view.Looked.Unread.of(pod) != nil || d.view.Looked.outOfDate(pod) {
 			continue
 		}
-		plan, refusal := resize.PlanBack(pod, d.learned.originalSizes(pod), d.gates.capabilities(pod), d.view.Now, resize.WaveTemplate, resize.ReasonUnschedulable)
+		originals, caps := d.learned.originalSizes(pod), d.gates.capabilities(pod)
+		if pod.Spec.NodeName != "" {
+			plan, refusal := resize.PlanToStart(pod, originals, caps, d.view.Now)
+			d.startAdmitted(pod, plan, refusal, event.Warning(v1alpha1.EventReverted,
+				"Restoring the memory limits of pod %s, which does not start with its admission resources", pod.Name))
+			continue
+		}
+		plan, refusal := resize.PlanBack(pod, originals, caps, d.view.Now, resize.WaveTemplate, resize.ReasonUnschedulable)
 		d.startAdmitted(pod, plan, refusal, event.Warning(v1alpha1.EventReverted,
 			"Restoring the template's resources of pod %s, which fits no node with its admission resources", pod.Name))
 	}

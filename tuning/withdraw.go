@@ -12,11 +12,12 @@ import (
 // or do not start. It never evicts or deletes a pod. While the workload or namespace is being deleted, the status
 // stays as it is.
 //
-// It returns the pods that fit no node with their admission resources, or no node has room now.
-func (d *deciders) judgeAdmission() []*corev1.Pod {
+// It returns the pods that fit no node with their admission resources, or no node has room now, and the pods that do not
+// start on their nodes.
+func (d *deciders) judgeAdmission() (unscheduled, stuck []*corev1.Pod) {
 	of, looked := d.view.owner(), d.view.Looked
 	if d.view.Workload == nil || of.Deleting || d.view.Namespace.Terminating {
-		return nil
+		return nil, nil
 	}
 	found := withdraw.Judge(withdraw.Input{
 		Now: d.view.Now, Status: d.status.AdmissionWithdrawn, Seed: d.view.Rec.Spec.Seed, Template: of.Template, Pods: d.view.Live(),
@@ -33,5 +34,5 @@ func (d *deciders) judgeAdmission() []*corev1.Pod {
 	ask := &d.unknowns
 	ask.Nodes = ask.Nodes || found.Nodes
 	ask.Rooms, ask.Stalled = append(ask.Rooms, found.Rooms...), append(ask.Stalled, found.Stalled...)
-	return found.Unscheduled
+	return found.Unscheduled, found.Stuck
 }

@@ -249,10 +249,22 @@ func TestPodsThatDoNotStartWithdrawAdmissionResources(t *testing.T) {
 			assert.Equal(t, tc.withdraw, d.Status.AdmissionWithdrawn != nil)
 			if tc.withdraw {
 				assert.Equal(t, v1alpha1.ReasonPodsDoNotStart, d.Status.AdmissionWithdrawn.Reason)
-				assert.Contains(t, d.Status.AdmissionWithdrawn.Message, "pod web-1 does not start with a memory limit below its template's in container app. Delete the pod, because it keeps this limit: ")
+				assert.Contains(t, d.Status.AdmissionWithdrawn.Message, "pod web-1 does not start with a memory limit below its template's in container app. If attune cannot restore the limit, delete the pod: ")
 			}
 			assert.Empty(t, d.Evictions)
-			assert.Empty(t, d.Writes, "a waiting container would start with a limit above that of its pod's cgroup")
+			if !tc.withdraw {
+				assert.Empty(t, d.Writes)
+				return
+			}
+			require.Len(t, d.Writes, 1, "the kubelet tries again with it")
+			from, to := d.Writes[0].Plan.Moves[0].From, d.Writes[0].Plan.Moves[0].To
+			assert.Equal(t, template[recommender.Memory].Limit, to[recommender.Memory].Limit)
+			assert.Equal(t, from[recommender.Memory].Request, to[recommender.Memory].Request, "the node may have no room for more")
+			assert.Equal(t, from[recommender.CPU], to[recommender.CPU], "with cgroup v1 no container starts above the CPU limit of its pod's cgroup")
+			w.Policy.Settings.Resize.Mode, w.Policy.Settings.Resize.Paused = v1alpha1.UpdateInitial, []string{"policy"}
+			assert.Len(t, tuning.Decide(w).Writes, 1, "whatever stops attune")
+			w.Policy.Settings.Resize.AutoRevert = false
+			assert.Empty(t, tuning.Decide(w).Writes)
 		})
 	}
 }

@@ -92,6 +92,8 @@ type Output struct {
 	After time.Duration
 	// Unscheduled are pods that fit on no node, or on none now, with their admission resources.
 	Unscheduled []*corev1.Pod
+	// Stuck are pods that do not start on their nodes with a memory limit below their template's.
+	Stuck []*corev1.Pod
 	// Nodes, Rooms and Stalled request missing facts: all nodes, the rooms of nodes, the kubelets' messages.
 	Nodes   bool
 	Rooms   []string
@@ -250,7 +252,8 @@ func (d *judge) ofPod(pod *corev1.Pod) string {
 	if !known || !MayStall(words) {
 		return ""
 	}
-	return fmt.Sprintf("pod %s does not start with a memory limit below its template's in container %s. Delete the pod, because it keeps this limit: %s", pod.Name, container, words)
+	d.out.Stuck = append(d.out.Stuck, pod)
+	return fmt.Sprintf("pod %s does not start with a memory limit below its template's in container %s. If attune cannot restore the limit, delete the pod: %s", pod.Name, container, words)
 }
 
 // stalled returns the kubelet's report on a waiting pod: the container that it cannot create, otherwise the pod's
