@@ -59,7 +59,7 @@ func (d *deciders) decide() Decision {
 	d.learned.learnOOMFloors()
 	d.learned.rememberOriginals()
 	d.learned.judgeBirths()
-	unscheduled, stuck := d.judgeAdmission()
+	unscheduled, stuck, deletions := d.judgeAdmission()
 	d.tries.judgeSuccessor(d.soFar())
 	d.watcher.advance()
 	d.starter.restore()
@@ -83,7 +83,7 @@ func (d *deciders) decide() Decision {
 	return Decision{
 		Status: d.soFar(), Writes: d.writes.list, Evictions: d.evictor.evictions, EvictionOutcomes: d.watcher.evicted,
 		Events: d.reports.events, Counts: d.reports.counts, Unknowns: d.unknowns, Lessons: d.lessons,
-		Topics: d.reports.refused.topics, Pending: d.reports.pending, ByNode: byNode, Due: d.reports.due, After: d.reports.after,
+		Topics: d.reports.refused.topics, Pending: d.reports.pending, ByNode: byNode, Deletions: deletions, Due: d.reports.due, After: d.reports.after,
 	}
 }
 

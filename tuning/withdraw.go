@@ -5,6 +5,7 @@ import (
 
 	"attune.io/attune/internal/event"
 	"attune.io/attune/podview"
+	"attune.io/attune/resize"
 	"attune.io/attune/resize/withdraw"
 )
 
@@ -13,15 +14,17 @@ import (
 // stays as it is.
 //
 // It returns the pods that fit no node with their admission resources, or no node has room now, and the pods that do not
-// start on their nodes.
-func (d *deciders) judgeAdmission() (unscheduled, stuck []*corev1.Pod) {
+// start on their nodes, and the young pods that were deleted.
+func (d *deciders) judgeAdmission() (unscheduled, stuck []*corev1.Pod, deletions withdraw.Deletions) {
 	of, looked := d.view.owner(), d.view.Looked
 	if d.view.Workload == nil || of.Deleting || d.view.Namespace.Terminating {
-		return nil, nil
+		return nil, nil, deletions
 	}
+	leaving, turned := d.youngGone()
 	found := withdraw.Judge(withdraw.Input{
 		Now: d.view.Now, Status: d.status.AdmissionWithdrawn, Seed: d.view.Rec.Spec.Seed, Template: of.Template, Pods: d.view.Live(),
 		Seeded: d.view.seededBy, Originals: d.learned.originalsOf, Rejected: d.view.Past.Rejected, Stalled: looked.Stalled, Cluster: looked.Cluster, Rooms: looked.Rooms,
+		Leaving: leaving, Turned: turned, Deletions: d.view.Past.Deletions, Replicas: of.Replicas,
 		Largest: podview.LargestNode(d.view.Rec.Spec.LargestNode),
 		Unread: func(node string) bool {
 			return node == "" && looked.Unread.Cluster != nil || looked.Unread.Nodes[node] != nil
@@ -34,5 +37,19 @@ func (d *deciders) judgeAdmission() (unscheduled, stuck []*corev1.Pod) {
 	ask := &d.unknowns
 	ask.Nodes = ask.Nodes || found.Nodes
 	ask.Rooms, ask.Stalled = append(ask.Rooms, found.Rooms...), append(ask.Stalled, found.Stalled...)
-	return found.Unscheduled, found.Stuck
+	return found.Unscheduled, found.Stuck, found.Deletions
+}
+
+// youngGone returns the pods that are being deleted and have not finished, and those that a kubelet turned away. The pods
+// of Jobs come and go, so none of them counts as deleted.
+func (d *deciders) youngGone() (leaving, turned []*corev1.Pod) {
+	for _, pod := range d.view.Pods {
+		switch {
+		case resize.TurnedAway(pod):
+			turned = append(turned, pod)
+		case pod.DeletionTimestamp != nil && !resize.Finished(pod) && !d.view.batch():
+			leaving = append(leaving, pod)
+		}
+	}
+	return leaving, turned
 }

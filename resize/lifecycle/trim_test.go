@@ -50,6 +50,7 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	admitted, refusal := Admit(pod, plan, world)
 	out["Admit"] = []any{admitted, refusal}
 	reached, refusal := WithinReach(pod, plan, world)
+	out["TurnedAway"] = TurnedAway(pod)
 	out["WithinReach"] = []any{reached, refusal}
 	out["Fits"] = Fits(pod, plan, world)
 	out["Declined"] = Declined(nil, Outcome{Kind: OutcomeTerminal}, pod, plan, world)

@@ -61,6 +61,12 @@ type Input struct {
 	Template *corev1.PodTemplateSpec
 	// Pods are the workload's live pods.
 	Pods []*corev1.Pod
+	// Leaving are the workload's pods that are being deleted and have not finished; Turned those that a kubelet turned
+	// away, so that they have failed.
+	Leaving, Turned []*corev1.Pod
+	// Deletions are those that an earlier call returned; Replicas is the workload's number of pods.
+	Deletions Deletions
+	Replicas  int32
 	// Seeded returns the annotation that admission set on a pod; nil: this recommendation did not size the pod.
 	Seeded func(pod *corev1.Pod) *v1alpha1.Seeded
 	// Originals returns the sizes that a pod's containers would have without admission, if they are known.
@@ -94,6 +100,8 @@ type Output struct {
 	Unscheduled []*corev1.Pod
 	// Stuck are pods that do not start on their nodes with a memory limit below their template's.
 	Stuck []*corev1.Pod
+	// Deletions are for the next call.
+	Deletions Deletions
 	// Nodes, Rooms and Stalled request missing facts: all nodes, the rooms of nodes, the kubelets' messages.
 	Nodes   bool
 	Rooms   []string
@@ -115,6 +123,7 @@ type trouble struct {
 // them again after a day or with a new template, for one pod first.
 func Judge(in Input) Output {
 	d := &judge{in: in, out: Output{Status: in.Status.DeepCopy()}}
+	d.out.Deletions = d.deletions()
 	if w := d.out.Status; w != nil {
 		d.step(w)
 	} else if found := d.find(time.Time{}); found != nil {
@@ -234,7 +243,39 @@ func (d *judge) find(since time.Time) *trouble {
 		}
 		d.wake(startsEvery)
 	}
+	if found == nil {
+		found = d.turnedAway(since)
+	}
+	if found == nil {
+		found = d.deletedAgain(since)
+	}
 	return found
+}
+
+// turnedTimes is how many pods a kubelet has to turn away within turnedIn.
+const turnedTimes, turnedIn = 3, 15 * time.Minute
+
+// turnedAway returns the trouble of pods that requested more than their template and that kubelets did not start for lack
+// of room, so that they failed and their owner created others.
+func (d *judge) turnedAway(since time.Time) *trouble {
+	var last *corev1.Pod
+	times := 0
+	for _, pod := range d.in.Turned {
+		if d.in.Now.Sub(pod.CreationTimestamp.Time) > turnedIn || pod.CreationTimestamp.Time.Before(since) || d.in.Seeded(pod) == nil {
+			continue
+		}
+		if _, grown := d.requestsBefore(pod); grown {
+			times++
+			if last == nil || last.CreationTimestamp.Before(&pod.CreationTimestamp) {
+				last = pod
+			}
+		}
+	}
+	if times < turnedTimes {
+		return nil
+	}
+	return &trouble{v1alpha1.ReasonPodsDoNotStart, fmt.Sprintf("kubelets turned %d pods away that request more than their template, the last one was %s: %s",
+		times, last.Name, last.Status.Reason), d.in.Seeded(last).Revision}
 }
 
 // ofPod returns why a created pod does not start because of its admission resources; empty: for no such reason, or not
@@ -353,8 +394,8 @@ func (d *judge) requestsBefore(pod *corev1.Pod) (was [2]recommender.Amount, grow
 			c.Resources = podview.ToRequirements(had)
 		}
 	}
-	was = resize.Footprint(before)
-	return was, !podview.Within(resize.Footprint(pod), was)
+	was = podview.Reserved(before)
+	return was, !podview.Within(podview.Reserved(pod), was)
 }
 
 // sizesBefore returns the sizes that a pod would have without admission: the known originals of its template, otherwise

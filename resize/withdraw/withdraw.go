@@ -67,8 +67,12 @@ func requested(a recommender.Allocation) recommender.Amount { return cmp.Or(a.Re
 // well.
 var otherCauses = []string{
 	"being terminated", "violates podsecurity", "error looking up service account", "failed calling webhook",
-	"failed quota:", "already exists", "unable to validate against any security context constraint",
+	"failed quota:", "status unknown for quota", "already exists", "unable to validate against any security context constraint",
 	"timed out", "deadline exceeded", "connection refused", "too many requests",
+	// Answers that pass by themselves: two pods at once under one quota, an API server or etcd that restarts.
+	"the object has been modified", "please try again", "unable to handle the request", "leader changed", "internal error occurred",
+	// Claims of a StatefulSet, which have no CPU and memory.
+	"create claim", "persistentvolumeclaim",
 }
 
 // sizedInQuota are the names under which quotas count the resources that attune sizes. "cpu=" and "memory=" cover
@@ -116,7 +120,12 @@ func Words(text string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(text, ""))
-	if text = strings.TrimSpace(text); len(text) > mostWords {
+	text = strings.TrimSpace(text)
+	// The names before the answer itself, up to three times that of the pod, must not push out the reason.
+	if at := strings.LastIndex(text, `pods "`); at > 0 && len(text) > mostWords {
+		text = text[at:]
+	}
+	if len(text) > mostWords {
 		text = clip.Text(text, mostWords-3) + "..."
 	}
 	return strings.Clone(text)
