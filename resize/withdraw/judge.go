@@ -1,6 +1,7 @@
 package withdraw
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -243,13 +244,7 @@ func (d *judge) find(since time.Time) *trouble {
 		}
 		d.wake(startsEvery)
 	}
-	if found == nil {
-		found = d.turnedAway(since)
-	}
-	if found == nil {
-		found = d.deletedAgain(since)
-	}
-	return found
+	return cmp.Or(found, d.turnedAway(since), d.deletedAgain(since))
 }
 
 // turnedTimes is how many pods a kubelet has to turn away within turnedIn.
