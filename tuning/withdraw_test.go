@@ -1,6 +1,7 @@
 package tuning_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -335,4 +336,28 @@ func TestPendingPodsWithdrawAdmissionResources(t *testing.T) {
 		assert.True(t, d.Unknowns.Nodes)
 		assert.Nil(t, d.Status.AdmissionWithdrawn)
 	})
+}
+
+// Three pods, one after the other, are deleted soon after their creation. The loop passes what it saw on.
+func TestPodsThatAreDeletedAgainAndAgainWithdrawAdmissionResources(t *testing.T) {
+	for _, kind := range []v1alpha1.WorkloadKind{v1alpha1.KindStatefulSet, v1alpha1.KindJob} {
+		w := seeding(seen(t, template), 800, 512)
+		w.Workload.Kind, w.Rec.Spec.Workload.Kind = kind, kind
+		d := tuning.Decide(w)
+		for i := range 3 {
+			w = later(w, d, time.Duration(i)*time.Minute)
+			pod := born(t, running(fmt.Sprint("web-", i), sizeOf(800, 0, 512, 1024)), "r1", template)
+			pod.CreationTimestamp = metav1.NewTime(w.Now.Add(-30 * time.Second))
+			pod.DeletionTimestamp = &metav1.Time{Time: w.Now}
+			w.Pods, w.Past.Deletions = []*corev1.Pod{pod}, d.Deletions
+			d = tuning.Decide(w)
+		}
+		if kind == v1alpha1.KindJob {
+			assert.Nil(t, d.Status.AdmissionWithdrawn, "pods of Jobs come and go")
+			continue
+		}
+		require.NotNil(t, d.Status.AdmissionWithdrawn)
+		assert.Equal(t, v1alpha1.ReasonPodsDoNotStart, d.Status.AdmissionWithdrawn.Reason)
+		assert.Equal(t, v1alpha1.ReasonPodsDoNotStart, meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionDegraded).Reason)
+	}
 }
