@@ -67,11 +67,11 @@ func Unreachable(record v1alpha1.ResizeRecord, unreachable map[string]bool) bool
 	return PuttingBack(record) && unreachable[record.Node]
 }
 
-// openSteps counts the records that take part in waves. It skips the ends of boosts, and pods that no kubelet can restore
+// openSteps counts the records that take part in waves. It skips startup boosts, and pods that no kubelet can restore
 // at present.
 func openSteps(records []v1alpha1.ResizeRecord, unreachable map[string]bool) (n int) {
 	for _, r := range records {
-		if r.Wave != WaveBoost && !Unreachable(r, unreachable) {
+		if r.Wave != WaveBoost && r.Wave != WaveReboost && !Unreachable(r, unreachable) {
 			n++
 		}
 	}

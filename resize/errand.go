@@ -13,6 +13,9 @@ const (
 	WaveUndo = "undo"
 	// WaveBoost removes the startup CPU boost of a pod.
 	WaveBoost = "boost"
+	// WaveReboost gives a container that restarted its startup boost again. Its record stays open until the boost has
+	// ended, and restores the size before it.
+	WaveReboost = "reboost"
 	// WaveTemplate restores the template's resources of a pod that has crashed since it was created, if admission set
 	// less.
 	WaveTemplate = "template"
@@ -48,6 +51,9 @@ const (
 	// that needs its boost would be lowered and reverted for ever. No HPA blocks it: the autoscaler should calculate
 	// with the size without the boost.
 	boosts
+	// reboosts belong to the start of a container, so they wait for no wave, schedule, rollout, fresh data or cooldown.
+	// An HPA that scales on the CPU request blocks them, because the replicas are counted while the pod starts.
+	reboosts
 	// spikes complete a raise, so they wait for no schedule, cooldown or rollout, and need no allowDecrease.
 	spikes
 	// The last four select gates for questions. standing: which gates block whatever the change is (Blocked). begins:
@@ -60,11 +66,11 @@ const (
 
 	// steps are resize steps towards a target.
 	steps = step | standing
-	all   = steps | answers | undos | templates | restores | boosts | spikes
+	all   = steps | answers | undos | templates | restores | boosts | reboosts | spikes
 )
 
 // errands are the kinds of errands, by wave.
-var errands = map[string]kinds{WaveUndo: undos, WaveTemplate: templates, WaveRestore: restores, WaveBoost: boosts, WaveSpike: spikes}
+var errands = map[string]kinds{WaveUndo: undos, WaveTemplate: templates, WaveRestore: restores, WaveBoost: boosts, WaveReboost: reboosts, WaveSpike: spikes}
 
 func kindOf(p Plan) kinds {
 	if kind, errand := errands[p.Wave]; errand {
@@ -90,14 +96,14 @@ func backedOff(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 	return cooldown(pod, p, in)
 }
 
-// MostBoosts is how many open records the ends of boosts may use. The rest is reserved for growth after OOM kills and
+// MostBoosts is how many open records startup boosts may use. The rest is reserved for growth after OOM kills and
 // for resize steps towards targets, which a rollout of many boosted pods would otherwise block.
 const MostBoosts = v1alpha1.MaxRecords * 3 / 5
 
-// boostsFull refuses while MostBoosts boosts are being removed.
+// boostsFull refuses while MostBoosts boosts have a record.
 func boostsFull(_ *corev1.Pod, _ Plan, in GateInput) *Refusal {
 	if open := len(in.Status.Records) - openSteps(in.Status.Records, nil); open >= MostBoosts {
-		return RefuseForNow(ReasonRecordsFull, "the startup boosts of %d pods of the workload are being removed, which is the maximum at a time", open)
+		return RefuseForNow(ReasonRecordsFull, "the startup boosts of %d pods of the workload are being added or removed, which is the maximum at a time", open)
 	}
 	return nil
 }

@@ -29,9 +29,9 @@ type row[F any] struct {
 // gates apply in order; the first one that refuses gives the reason. Gates for users' own settings come first: users
 // look for that reason, and these gates are the cheapest.
 var gates = []row[gate]{
-	{paused, steps | answers | boosts | spikes | stopping, reasons{ReasonPaused}},
-	{mode, steps | answers | boosts | spikes | stopping, reasons{ReasonMode}},
-	{workloadPaused, steps | answers | boosts | spikes | stopping, reasons{ReasonWorkloadPaused}},
+	{paused, steps | answers | boosts | reboosts | spikes | stopping, reasons{ReasonPaused}},
+	{mode, steps | answers | boosts | reboosts | spikes | stopping, reasons{ReasonMode}},
+	{workloadPaused, steps | answers | boosts | reboosts | spikes | stopping, reasons{ReasonWorkloadPaused}},
 	{optedOut, all&^restores | stopping, reasons{ReasonSkipped}},
 	{tooLarge, steps, reasons{ReasonTooLarge}},
 	{incomplete, all &^ steps, reasons{ReasonTooLarge}},
@@ -40,22 +40,22 @@ var gates = []row[gate]{
 	{noRights, all, reasons{ReasonNoRights}},
 	{recordOpen, all, reasons{ReasonResizeUnderway}},
 	{RecordsFull, all&^standing | begins, reasons{ReasonRecordsFull}},
-	{boostsFull, boosts, reasons{ReasonRecordsFull}},
-	{reverting, steps | boosts | spikes, reasons{ReasonReverting}},
+	{boostsFull, boosts | reboosts, reasons{ReasonRecordsFull}},
+	{reverting, steps | boosts | reboosts | spikes, reasons{ReasonReverting}},
 	{outsideSchedule, steps, reasons{ReasonOutsideSchedule}},
 	{staleData, steps, reasons{ReasonStaleData}},
 	{rollout, steps, reasons{ReasonRolloutInProgress}},
 	{cooldown, steps, reasons{ReasonCooldown}},
 	{backedOff, boosts, reasons{ReasonCooldown}},
-	{nodePressure, steps | boosts | spikes, reasons{ReasonNodePressure}},
-	{nodeBlocked, steps, reasons{ReasonNodeBlocked}},
+	{nodePressure, steps | boosts | reboosts | spikes, reasons{ReasonNodePressure}},
+	{nodeBlocked, steps | reboosts, reasons{ReasonNodeBlocked}},
 	{neighboursWait, steps, reasons{ReasonNodeBlocked}},
 }
 
 // narrowings run in order, after all gates. They remove a container's resource from a plan, or bring it within a range.
 var narrowings = []row[narrowing]{
 	{withoutExcluded, all &^ restores, reasons{ReasonExcluded}},
-	{withoutHeld, steps | answers, reasons{ReasonHPA}},
+	{withoutHeld, steps | answers | reboosts, reasons{ReasonHPA}},
 	{withoutFailedLimits, steps | answers | undos | spikes, reasons{ReasonMemoryInUse}},
 	{withoutChildKills, steps, reasons{ReasonChildKilled}},
 	{withinLimitRanges, all, reasons{ReasonLimitRange}},
@@ -68,7 +68,7 @@ var lastGates = []row[gate]{
 	{disruptionBudgets, steps | undos | boosts | spikes, reasons{ReasonDisruptionBudget}},
 	{limitRange, all | reverts, reasons{ReasonLimitRange, ReasonQOSClass}},
 	{quota, all&^(boosts|spikes) | reverts | begins, reasons{ReasonQuota}},
-	{nodeRoom, steps | answers | begins, reasons{ReasonNoRoom}},
+	{nodeRoom, steps | answers | reboosts | begins, reasons{ReasonNoRoom}},
 	{triedLately, all, reasons{ReasonRefused, ReasonInfeasible, ReasonNodeBlocked, ReasonTooManyOOMs, ReasonPodLimitBehind, ReasonNotRunning}},
 }
 

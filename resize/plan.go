@@ -78,6 +78,26 @@ func PlanBack(pod *corev1.Pod, had []podview.Container, caps Capabilities, now t
 	return plan, refusal
 }
 
+// PlanToStart plans to restore the memory limits that a pod had, while it waits on its node for its first container. The
+// kubelet allocates such a resize, and starts the containers with it at its next attempt. Requests stay, except in a
+// Guaranteed pod: a larger request could find no room on the node. CPU stays too: the pod's cgroup already has its CPU
+// limit, and with cgroup v1 no container with a larger one starts. The memory limit of that cgroup follows with the
+// next resize (CatchUp).
+func PlanToStart(pod *corev1.Pod, had []podview.Container, caps Capabilities, now time.Time) (Plan, *Refusal) {
+	guaranteed := podview.Guaranteed(pod)
+	limits := podview.Map(had, func(c podview.Container) podview.Container {
+		memory := recommender.Allocation{Limit: c.Size[recommender.Memory].Limit}
+		if guaranteed {
+			memory.Request = memory.Limit
+		}
+		c.Size = recommender.Size{recommender.Memory: memory}
+		return c
+	})
+	plan, refusal := planFor(situation{pod: pod, caps: caps, now: now, toStart: true}, limits, exact)
+	plan.Wave, plan.Reason = WaveTemplate, ReasonFailedStart
+	return plan, refusal
+}
+
 func planFor(s situation, wished []podview.Container, sized func(from, to recommender.Size, node [2]recommender.Amount) recommender.Size) (Plan, *Refusal) {
 	pod := s.pod
 	plan := PlanOf(pod)

@@ -29,6 +29,8 @@ type situation struct {
 	wished   map[string]podview.Container
 	// back is true if the wished sizes are ones that the pod had.
 	back bool
+	// toStart is true for a plan whose purpose is the start of the pod's containers.
+	toStart bool
 }
 
 // moveRules check one container's move, after specRules. For a rule that refuses, leaves returns the allowed part of the
@@ -135,7 +137,7 @@ func notYet(s situation) *Refusal {
 		return RefuseForNow(ReasonNodeNotReady, "node %s is not ready or not known, so its kubelet would not see the resize", node)
 	case node == "" && !tried:
 		return RefuseForNow(ReasonNotScheduled, "the pod has no node yet")
-	case node != "" && !started(s.statuses):
+	case node != "" && !s.toStart && !started(s.statuses):
 		return RefuseForNow(ReasonNotStarted, "the pod's containers have not started yet")
 	case podview.ResizeUnderway(s.pod):
 		return RefuseForNow(ReasonResizeUnderway, "another resize of the pod is in progress")

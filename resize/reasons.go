@@ -126,7 +126,7 @@ const (
 	ReasonClimbBound    = "MaxAllowed"      // The policy's maxAllowed leaves no room for a raise.
 	ReasonClimbLimits   = "LimitsLeftAlone" // The policy does not change limits.
 	ReasonFollowsLimit  = "FollowsItsLimit" // Usage that may follow its limit would need a limit above the maximum without an OOM kill.
-	ReasonBoost         = "StartupBoost"    // attune removes a startup CPU boost.
+	ReasonBoost         = "StartupBoost"    // A startup CPU boost: attune removes it, or gives it to a container again that restarted.
 )
 
 // Lifter is a kind of object outside of a workload whose change may lift a refusal.

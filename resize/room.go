@@ -126,8 +126,12 @@ func (r *Room) granted(uid types.UID) [2]recommender.Amount {
 // turnedAway reports whether the kubelet refused the pod for lack of room (OutOfcpu, OutOfmemory) and the pod was
 // created within the last blockFor.
 func turnedAway(pod *corev1.Pod, now time.Time) bool {
-	return pod.Status.Phase == corev1.PodFailed && strings.HasPrefix(pod.Status.Reason, "OutOf") &&
-		now.Sub(pod.CreationTimestamp.Time) < blockFor
+	return TurnedAway(pod) && now.Sub(pod.CreationTimestamp.Time) < blockFor
+}
+
+// TurnedAway reports whether the kubelet refused the pod for lack of room (OutOfcpu, OutOfmemory).
+func TurnedAway(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodFailed && strings.HasPrefix(pod.Status.Reason, "OutOf")
 }
 
 // deferredLately reports whether the pod's resize has been deferred for less than blockFor. So a resize that never gets

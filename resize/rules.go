@@ -52,6 +52,8 @@ type Rules struct {
 	Schedule Schedule
 	// RateWindow of the throttling query: throttling is not judged earlier than this after a resize.
 	RateWindow time.Duration
+	// Boost is how long a startup boost lasts; 0: the policy has none.
+	Boost time.Duration
 	// NodeEviction: pods that do not fit on their nodes may be evicted (strategy Node).
 	NodeEviction bool
 	// RaiseBeforeKill raises memory before an OOM kill; only the modes Canary and Auto do so (RaisesMemory).

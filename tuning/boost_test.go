@@ -8,11 +8,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -111,4 +113,81 @@ func TestHowTheEndOfABoostEnds(t *testing.T) {
 	assert.Empty(t, d.Status.Verified)
 	assert.Nil(t, d.Status.CooldownFrom)
 	assert.Empty(t, d.Writes)
+}
+
+// restartedWithout returns a pod whose boost has ended (200m) and whose container restarted a moment ago.
+func restartedWithout(t *testing.T, restarts int32, ran time.Duration) *corev1.Pod {
+	t.Helper()
+	pod := startsWithMore(t, "web-1", 10*time.Second)
+	pod.Generation, pod.Status.ObservedGeneration = 2, 2
+	pod.Spec.Containers[0].Resources = podview.ToRequirements(sizeOf(200, 0, 512, 1024))
+	status := &pod.Status.ContainerStatuses[0]
+	resources := podview.ToRequirements(sizeOf(200, 0, 512, 1024))
+	status.Resources, status.AllocatedResources, status.RestartCount = &resources, resources.Requests, restarts
+	ended := now.Add(-11 * time.Second)
+	status.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "Error", ContainerID: "containerd://before",
+		StartedAt: metav1.NewTime(ended.Add(-ran)), FinishedAt: metav1.NewTime(ended)}
+	return pod
+}
+
+// A container that restarts starts as slowly as a new one.
+func TestRestartedContainerGetsItsBoostAgain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		pod    *corev1.Pod
+		change func(*tuning.View)
+		want   recommender.Amount
+	}{
+		"the first restart":           {pod: restartedWithout(t, 1, time.Minute), want: 400},
+		"the third, after a long run": {pod: restartedWithout(t, 3, time.Hour), want: 400},
+		"the third, in a crash loop":  {pod: restartedWithout(t, 3, time.Minute)},
+		"no restart":                  {pod: restartedWithout(t, 0, time.Minute)},
+		"a pod that never had a boost": {pod: func() *corev1.Pod {
+			p := restartedWithout(t, 1, time.Minute)
+			delete(p.Annotations, v1alpha1.SeededAnnotation)
+			return p
+		}()},
+		"a restart that is long ago": {pod: func() *corev1.Pod {
+			p := restartedWithout(t, 1, time.Minute)
+			p.Status.ContainerStatuses[0].State.Running.StartedAt = metav1.NewTime(now.Add(-4 * time.Minute))
+			return p
+		}()},
+		"a change restarts the container": {pod: func() *corev1.Pod {
+			p := restartedWithout(t, 1, time.Minute)
+			p.Spec.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.RestartContainer}}
+			return p
+		}()},
+		"no boost in the policy": {pod: restartedWithout(t, 1, time.Minute), change: func(w *tuning.View) { w.Policy.Settings.StartupBoost = nil }},
+		"maxAllowed":             {pod: restartedWithout(t, 1, time.Minute), change: func(w *tuning.View) { w.Policy.Settings.Recommender.Of[recommender.CPU].MaxAllowed = 300 }, want: 300},
+		"a paused policy":        {pod: restartedWithout(t, 1, time.Minute), change: func(w *tuning.View) { w.Policy.Settings.Resize.Paused = []string{"policy"} }},
+		"a mode without resizes": {pod: restartedWithout(t, 1, time.Minute), change: func(w *tuning.View) { w.Policy.Settings.Resize.Mode = v1alpha1.UpdateInitial }},
+		"an HPA that scales on CPU": {pod: restartedWithout(t, 1, time.Minute), change: func(w *tuning.View) {
+			hpa := autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop"}}
+			hpa.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
+			hpa.Spec.MaxReplicas = 9
+			w.Autoscalers = autoscale.Autoscalers{HPAs: []autoscalingv2.HorizontalPodAutoscaler{hpa}}.Of(*w.Workload)
+		}},
+		"an HPA that is gone for less than a day": {pod: restartedWithout(t, 1, time.Minute), change: func(w *tuning.View) {
+			w.Rec.Spec.Containers[0].Holds = []v1alpha1.Hold{{Resource: "cpu", Reason: resize.ReasonHPA, Message: "HPA web"}}
+		}},
+		"a full quota": {pod: restartedWithout(t, 1, time.Minute), change: func(w *tuning.View) { w.Namespace.Quotas = []corev1.ResourceQuota{quotaOf("cpu", "200m", "200m")} }},
+		"a node without room": {pod: restartedWithout(t, 1, time.Minute), change: func(w *tuning.View) {
+			w.Looked.Rooms = map[string]*resize.Room{"node-1": resize.RoomOf([]*corev1.Pod{running("other", sizeOf(63900, 0, 100, 0))}, nil, now)}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := boosting(t, tc.pod)
+			w.Policy.Settings.Resize.Boost = 3 * time.Minute
+			if tc.change != nil {
+				tc.change(&w)
+			}
+			d := tuning.Decide(w)
+			if tc.want == 0 {
+				assert.Empty(t, d.Writes)
+				return
+			}
+			require.Len(t, d.Writes, 1, "in a cooldown")
+			assert.Equal(t, tc.want, d.Writes[0].Plan.Moves[0].To[recommender.CPU].Request)
+			assert.Equal(t, resize.WaveReboost, d.Status.Records[0].Wave)
+		})
+	}
 }

@@ -61,7 +61,7 @@ func (d *watcher) closeRecord(record v1alpha1.ResizeRecord, action lifecycle.Act
 	if action.Result == lifecycle.ResultSuperseded {
 		d.pauses.countSupersession(record)
 	}
-	birth := record.Wave == resize.WaveBoost && action.Result == lifecycle.ResultSuccess
+	birth := record.Wave == resize.WaveReboost || record.Wave == resize.WaveBoost && action.Result == lifecycle.ResultSuccess
 	backedOff := d.backoff != nil && !action.Keep
 	if len(rows) > 0 && !birth && (!d.view.ByNode() || backedOff) && lifecycle.CoolsDown(record, action, d.view.Policy.Settings.Resize) {
 		d.cooldownFrom = &metav1.Time{Time: d.view.Now}

@@ -14,6 +14,7 @@ import (
 	"attune.io/attune/internal/event"
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/lifecycle"
+	"attune.io/attune/resize/withdraw"
 )
 
 // Decision is the result of one reconcile, as plain data. The loop stores Status first, then sends Writes and asks
@@ -47,6 +48,9 @@ type Decision struct {
 	Pending []string
 	// ByNode is input of the node loop (strategy Node); zero under other strategies.
 	ByNode NodeNews
+
+	// Deletions are the young pods that were deleted, for the next reconcile (PastView.Deletions).
+	Deletions withdraw.Deletions
 
 	// Due reports that the loop must store a change of a record in this reconcile. Otherwise it may delay the write
 	// (pace).

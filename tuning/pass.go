@@ -47,7 +47,7 @@ func Decide(v View) Decision {
 //  3. judgeSuccessor comes before advance, which evicts pods.
 //  4. advance comes before startResizes: a closed record makes room for a new one, and a regression extends the backoff
 //     that startResizes waits for.
-//  5. restore and restoreUnscheduled come before all other new resizes, in every Part. They do not wait for a usage
+//  5. restore and restoreCreated come before all other new resizes, in every Part. They do not wait for a usage
 //     source, and reasons that stop attune do not stop them.
 //  6. summarise comes last, because it reads the records, refusals and tries of all other steps.
 func (d *deciders) decide() Decision {
@@ -59,11 +59,11 @@ func (d *deciders) decide() Decision {
 	d.learned.learnOOMFloors()
 	d.learned.rememberOriginals()
 	d.learned.judgeBirths()
-	unscheduled := d.judgeAdmission()
+	unscheduled, stuck, deletions := d.judgeAdmission()
 	d.tries.judgeSuccessor(d.soFar())
 	d.watcher.advance()
 	d.starter.restore()
-	d.starter.restoreUnscheduled(unscheduled)
+	d.starter.restoreCreated(unscheduled, stuck)
 	var byNode NodeNews
 	switch {
 	case d.view.Part == UrgentPart:
@@ -83,7 +83,7 @@ func (d *deciders) decide() Decision {
 	return Decision{
 		Status: d.soFar(), Writes: d.writes.list, Evictions: d.evictor.evictions, EvictionOutcomes: d.watcher.evicted,
 		Events: d.reports.events, Counts: d.reports.counts, Unknowns: d.unknowns, Lessons: d.lessons,
-		Topics: d.reports.refused.topics, Pending: d.reports.pending, ByNode: byNode, Due: d.reports.due, After: d.reports.after,
+		Topics: d.reports.refused.topics, Pending: d.reports.pending, ByNode: byNode, Deletions: deletions, Due: d.reports.due, After: d.reports.after,
 	}
 }
 

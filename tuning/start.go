@@ -13,6 +13,7 @@ import (
 	"attune.io/attune/internal/event"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/harm"
 	"attune.io/attune/resize/lifecycle"
@@ -60,10 +61,11 @@ func (d *starter) startResizes() *resize.Refusal {
 	// OOM-killed ones are resized; beginUrgent also raises them before an OOM kill.
 	waits := func(pod *corev1.Pod) bool { return d.view.batch() && !Killed(pod) }
 	d.startWave(d.plans(slices.DeleteFunc(d.view.Live(), waits)))
+	d.boostAgain()
 	return d.reports.refused.summary()
 }
 
-// beginUrgent begins only answers to OOM kills and raises before an OOM kill. It runs in UrgentPart, before usage
+// beginUrgent begins only answers to OOM kills, raises before an OOM kill, and startup boosts after a restart. It runs in UrgentPart, before usage
 // sources are queried.
 func (d *starter) beginUrgent() {
 	_, undone := d.view.undoing()
@@ -72,6 +74,7 @@ func (d *starter) beginUrgent() {
 	}
 	plans := d.plans(slices.DeleteFunc(d.view.Live(), func(pod *corev1.Pod) bool { return !Killed(pod) && !d.climber.climbs(pod) }))
 	d.startWave(slices.DeleteFunc(plans, func(p resize.Plan) bool { return !p.Urgent }))
+	d.boostAgain()
 }
 
 // startWave starts the plans of this wave. It calls Fits again for each plan, because earlier plans of the wave have
@@ -256,6 +259,42 @@ func (d *starter) takeBoostsBack() {
 	}
 }
 
+// boostAgain gives containers that restarted their startup boost again: they start as slowly as new ones. Answers to OOM
+// kills take precedence, because a pod has one open resize.
+func (d *starter) boostAgain() {
+	b := d.view.Policy.Settings.StartupBoost
+	if b == nil {
+		return
+	}
+	cpu := d.view.Policy.Settings.Recommender.Of[recommender.CPU]
+	again := lifecycle.Reboost{Multiplier: b.Multiplier, Duration: b.Duration, Most: cpu.MaxAllowed, LimitsFollow: cpu.LimitsFollow}
+	for _, pod := range d.view.Live() {
+		if !restarted(pod) || d.records.has(pod) || len(d.view.boosted(pod)) > 0 || d.view.Looked.Unread.of(pod) != nil || d.view.Looked.outOfDate(pod) {
+			continue
+		}
+		seeded := d.view.seededBy(pod)
+		if seeded == nil {
+			continue
+		}
+		// The stored block of an HPA outlives the HPA for a day.
+		scaled := func(c podview.Container) bool {
+			return resize.HeldFor(d.view.target(c.Name).Holds, recommender.CPU, resize.ReasonHPA)
+		}
+		if wishes := slices.DeleteFunc(again.Restarted(pod, *seeded, d.view.Now), scaled); len(wishes) > 0 {
+			plan, refusal := resize.PlanFor(pod, wishes, d.gates.capabilities(pod), d.view.Now)
+			plan.Wave, plan.Reason = resize.WaveReboost, resize.ReasonBoost
+			d.unknowns.askRoom(d.view, pod, plan, refusal)
+			d.startAdmitted(pod, plan, refusal)
+		}
+	}
+}
+
+// restarted reports whether a container of the pod restarted. It runs before the annotations are decoded.
+func restarted(pod *corev1.Pod) bool {
+	again := func(s corev1.ContainerStatus) bool { return s.RestartCount > 0 }
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, again) || slices.ContainsFunc(pod.Status.InitContainerStatuses, again)
+}
+
 // restoreBirths restores the template's resources of pods that crash since they were created, once. A rollout may
 // wait for such a pod, so no other pod is created before it runs. If the program itself is the cause, the restore
 // costs one resize.
@@ -271,14 +310,22 @@ func (d *starter) restoreBirths() {
 	}
 }
 
-// restoreUnscheduled restores the template's resources of pods that fit no node with their admission resources, so
-// that the scheduler finds a node. No pause or mode blocks it: such a pod would run if attune had not sized it.
-func (d *starter) restoreUnscheduled(pods []*corev1.Pod) {
-	for _, pod := range pods {
+// restoreCreated restores the template's resources of pods that fit no node with their admission resources, so that the
+// scheduler finds a node, and the memory limits of pods that do not start on their nodes with a lower one. No pause or
+// mode blocks it: such a pod would run if attune had not sized it.
+func (d *starter) restoreCreated(unscheduled, stuck []*corev1.Pod) {
+	for _, pod := range slices.Concat(unscheduled, stuck) {
 		if !d.view.Policy.Settings.Resize.AutoRevert || d.records.has(pod) || d.view.Looked.Unread.of(pod) != nil || d.view.Looked.outOfDate(pod) {
 			continue
 		}
-		plan, refusal := resize.PlanBack(pod, d.learned.originalSizes(pod), d.gates.capabilities(pod), d.view.Now, resize.WaveTemplate, resize.ReasonUnschedulable)
+		originals, caps := d.learned.originalSizes(pod), d.gates.capabilities(pod)
+		if pod.Spec.NodeName != "" {
+			plan, refusal := resize.PlanToStart(pod, originals, caps, d.view.Now)
+			d.startAdmitted(pod, plan, refusal, event.Warning(v1alpha1.EventReverted,
+				"Restoring the memory limits of pod %s, which does not start with its admission resources", pod.Name))
+			continue
+		}
+		plan, refusal := resize.PlanBack(pod, originals, caps, d.view.Now, resize.WaveTemplate, resize.ReasonUnschedulable)
 		d.startAdmitted(pod, plan, refusal, event.Warning(v1alpha1.EventReverted,
 			"Restoring the template's resources of pod %s, which fits no node with its admission resources", pod.Name))
 	}

@@ -139,6 +139,8 @@ type PastView struct {
 	// Rejected is the API server's newest rejection of a pod that the workload's controller tried to create; nil: not
 	// known.
 	Rejected *withdraw.Rejection
+	// Deletions is Decision.Deletions of the last reconcile.
+	Deletions withdraw.Deletions
 }
 
 // BeginView limits the new resizes of a reconcile.

@@ -142,7 +142,7 @@ func (d *watcher) applyAction(pod *corev1.Pod, record v1alpha1.ResizeRecord, act
 		}
 		return
 	case lifecycle.Revert, lifecycle.Withdraw:
-		if record.Phase != next.Phase && state.Kind != lifecycle.Harmed {
+		if record.Phase != next.Phase && state.Kind != lifecycle.Harmed && action.Reason != resize.ReasonBoost {
 			d.reports.addRecordEvent(record, event.Warning(v1alpha1.EventResizeFailed, "Reverting the failed resize of pod %s: %s: %s", record.PodName, action.Reason, action.Message))
 		}
 		if !d.putBackAsFar(pod, record, next) {

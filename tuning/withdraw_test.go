@@ -1,6 +1,7 @@
 package tuning_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -249,10 +250,22 @@ func TestPodsThatDoNotStartWithdrawAdmissionResources(t *testing.T) {
 			assert.Equal(t, tc.withdraw, d.Status.AdmissionWithdrawn != nil)
 			if tc.withdraw {
 				assert.Equal(t, v1alpha1.ReasonPodsDoNotStart, d.Status.AdmissionWithdrawn.Reason)
-				assert.Contains(t, d.Status.AdmissionWithdrawn.Message, "pod web-1 does not start with a memory limit below its template's in container app. Delete the pod, because it keeps this limit: ")
+				assert.Contains(t, d.Status.AdmissionWithdrawn.Message, "pod web-1 does not start with a memory limit below its template's in container app. If attune cannot restore the limit, delete the pod: ")
 			}
 			assert.Empty(t, d.Evictions)
-			assert.Empty(t, d.Writes, "a waiting container would start with a limit above that of its pod's cgroup")
+			if !tc.withdraw {
+				assert.Empty(t, d.Writes)
+				return
+			}
+			require.Len(t, d.Writes, 1, "the kubelet tries again with it")
+			from, to := d.Writes[0].Plan.Moves[0].From, d.Writes[0].Plan.Moves[0].To
+			assert.Equal(t, template[recommender.Memory].Limit, to[recommender.Memory].Limit)
+			assert.Equal(t, from[recommender.Memory].Request, to[recommender.Memory].Request, "the node may have no room for more")
+			assert.Equal(t, from[recommender.CPU], to[recommender.CPU], "with cgroup v1 no container starts above the CPU limit of its pod's cgroup")
+			w.Policy.Settings.Resize.Mode, w.Policy.Settings.Resize.Paused = v1alpha1.UpdateInitial, []string{"policy"}
+			assert.Len(t, tuning.Decide(w).Writes, 1, "whatever stops attune")
+			w.Policy.Settings.Resize.AutoRevert = false
+			assert.Empty(t, tuning.Decide(w).Writes)
 		})
 	}
 }
@@ -337,4 +350,28 @@ func TestPendingPodsWithdrawAdmissionResources(t *testing.T) {
 		assert.True(t, d.Unknowns.Nodes)
 		assert.Nil(t, d.Status.AdmissionWithdrawn)
 	})
+}
+
+// Three pods, one after the other, are deleted soon after their creation. The loop passes what it saw on.
+func TestPodsThatAreDeletedAgainAndAgainWithdrawAdmissionResources(t *testing.T) {
+	for _, kind := range []v1alpha1.WorkloadKind{v1alpha1.KindStatefulSet, v1alpha1.KindJob} {
+		w := seeding(seen(t, template), 800, 512)
+		w.Workload.Kind, w.Rec.Spec.Workload.Kind = kind, kind
+		d := tuning.Decide(w)
+		for i := range 3 {
+			w = later(w, d, time.Duration(i)*time.Minute)
+			pod := born(t, running(fmt.Sprint("web-", i), sizeOf(800, 0, 512, 1024)), "r1", template)
+			pod.CreationTimestamp = metav1.NewTime(w.Now.Add(-30 * time.Second))
+			pod.DeletionTimestamp = &metav1.Time{Time: w.Now}
+			w.Pods, w.Past.Deletions = []*corev1.Pod{pod}, d.Deletions
+			d = tuning.Decide(w)
+		}
+		if kind == v1alpha1.KindJob {
+			assert.Nil(t, d.Status.AdmissionWithdrawn, "pods of Jobs come and go")
+			continue
+		}
+		require.NotNil(t, d.Status.AdmissionWithdrawn)
+		assert.Equal(t, v1alpha1.ReasonPodsDoNotStart, d.Status.AdmissionWithdrawn.Reason)
+		assert.Equal(t, v1alpha1.ReasonPodsDoNotStart, meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionDegraded).Reason)
+	}
 }

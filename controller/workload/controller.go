@@ -141,6 +141,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 	measurer{c.Gauges, c.RecentCPU}.measureEnds(ctx, &w)
 	measurer{c.Gauges, c.RecentCPU}.measure(ctx, &w)
 	d := c.decide(ctx, &w)
+	c.memory.deletions.Put(req.NamespacedName, d.Deletions)
 	c.memory.meters.fleet.storeFigures(w, d.Status)
 	if left := c.early(w, d.Decision); left > 0 {
 		c.memory.steps.record(req.NamespacedName, d.Status.Records)

@@ -12,6 +12,7 @@ import (
 	"attune.io/attune/internal/board"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/resize/withdraw"
 	"attune.io/attune/tuning"
 	"attune.io/attune/usage"
 )
@@ -51,6 +52,8 @@ type podAnswers struct {
 	// memoryHeld is the recent memory of pods' containers. If it is lost, the source is queried once more.
 	memoryHeld fresh[types.UID, heldNow]
 	rejections rejections
+	// deletions are young pods that were deleted.
+	deletions board.Table[types.NamespacedName, withdraw.Deletions]
 	// stalled are the kubelets' messages about pods that do not start. If they are lost, they are read again.
 	stalled fresh[types.UID, string]
 }
@@ -66,6 +69,7 @@ func (m *memory) forget(name types.NamespacedName) {
 	m.meters.counted.drop(name)
 	m.reservations.make(name, nil, tuning.Reservations{})
 	m.rejections.Forget(name)
+	m.deletions.Forget(name)
 	m.waiting.wait(name, nil, 0)
 	m.queue.Forget(name)
 	m.retries.Forget(name)

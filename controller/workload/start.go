@@ -57,7 +57,7 @@ func (c wakers) rejected(ctx context.Context, o client.Object) []reconcile.Reque
 		if now := c.clock.Now(); at.After(now) { // users who may write events choose their times
 			at = now
 		}
-		c.rejections.record(name, withdraw.Rejection{At: at, Message: e.Message})
+		c.rejections.record(name, withdraw.Rejection{At: at, Message: e.Message}) // the cache bounds it (trim)
 		return []reconcile.Request{{NamespacedName: name}}
 	}
 	return nil
@@ -97,6 +97,7 @@ func timeOf(e *corev1.Event) time.Time {
 // observeRejections adds the newest rejection of a pod: the condition of the workload shows that it continues, an
 // event when it was last repeated.
 func (c *Controller) observeRejections(w *tuning.View) {
+	w.Past.Deletions = c.memory.deletions.Of(client.ObjectKeyFromObject(w.Rec))
 	if last, known := c.memory.rejections.Find(client.ObjectKeyFromObject(w.Rec)); known {
 		w.Past.Rejected = &last
 	}

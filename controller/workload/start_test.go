@@ -8,8 +8,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -73,6 +75,8 @@ func TestTheConditionOfADeploymentWakesItsWorkload(t *testing.T) {
 // Other kinds have no condition: their controllers write events. The name of a ReplicaSet is its Deployment's with a
 // hash.
 func TestEventsOfRejectedPodsFindTheirWorkload(t *testing.T) {
+	scaled, ok := workload.KindOf(schema.GroupKind{Group: "kafka.example.io", Kind: "Cluster"})
+	require.True(t, ok)
 	for _, of := range []struct {
 		api, kind, name string
 		workload        v1alpha1.WorkloadKind
@@ -83,7 +87,8 @@ func TestEventsOfRejectedPodsFindTheirWorkload(t *testing.T) {
 		{"apps/v1", "StatefulSet", "web", v1alpha1.KindStatefulSet},
 		{"apps/v1", "DaemonSet", "web", v1alpha1.KindDaemonSet},
 		{"batch/v1", "Job", "web", v1alpha1.KindJob},
-		{"batch/v1", "Job", "web-29384756", v1alpha1.KindCronJob},
+		{"batch/v1", "Job", "web-29384756", v1alpha1.KindCronJob}, // the Job may be deleted already
+		{"kafka.example.io/v1", "Cluster", "web", scaled},
 	} {
 		t.Run(string(of.workload), func(t *testing.T) {
 			rec := seeding(seen(t, template))
@@ -124,19 +129,36 @@ func TestEventsOfRejectedPodsFindTheirWorkload(t *testing.T) {
 	}
 }
 
-func TestARejectedStatefulSetLosesItsAdmissionResources(t *testing.T) {
-	rec := seeding(seen(t, template))
-	rec.Spec.Workload.Kind = v1alpha1.KindStatefulSet
-	rec.Name = "statefulset-web"
-	s := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: "web"}}
-	s.Spec.Template.Spec.Containers = []corev1.Container{{Name: "app", Resources: podview.ToRequirements(template)}}
-	l := newLab(t, rec, s)
-	l.pass()
-	require.Nil(t, l.rec().Status.AdmissionWithdrawn)
-	l.c.wakers().rejected(t.Context(), failedCreate("apps/v1", "StatefulSet", "web", l.clock.Now()))
-	l.pass()
-	require.NotNil(t, l.rec().Status.AdmissionWithdrawn)
-	assert.Equal(t, v1alpha1.ReasonAdmissionRejected, l.rec().Status.AdmissionWithdrawn.Reason)
+// Only Deployments have a condition. The owner of an adopted ReplicaSet is found by it too.
+func TestWorkloadOfEveryKindLosesItsAdmissionResourcesWhenItsPodsAreRejected(t *testing.T) {
+	pods := corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Resources: podview.ToRequirements(template)}}}}
+	named := metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: "web"}
+	for kind, of := range map[v1alpha1.WorkloadKind]struct {
+		object client.Object
+		event  *corev1.Event
+	}{
+		v1alpha1.KindStatefulSet: {&appsv1.StatefulSet{ObjectMeta: named, Spec: appsv1.StatefulSetSpec{Template: pods}}, failedCreate("apps/v1", "StatefulSet", "web", now)},
+		v1alpha1.KindDaemonSet:   {&appsv1.DaemonSet{ObjectMeta: named, Spec: appsv1.DaemonSetSpec{Template: pods}}, failedCreate("apps/v1", "DaemonSet", "web", now)},
+		v1alpha1.KindReplicaSet:  {&appsv1.ReplicaSet{ObjectMeta: named, Spec: appsv1.ReplicaSetSpec{Template: pods}}, failedCreate("apps/v1", "ReplicaSet", "web", now)},
+		v1alpha1.KindJob:         {&batchv1.Job{ObjectMeta: named, Spec: batchv1.JobSpec{Template: pods}}, failedCreate("batch/v1", "Job", "web", now)},
+		v1alpha1.KindCronJob: {&batchv1.CronJob{ObjectMeta: named, Spec: batchv1.CronJobSpec{JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: pods}}}},
+			failedCreate("batch/v1", "Job", "web-29384756", now)},
+	} {
+		t.Run(string(kind), func(t *testing.T) {
+			rec := seeding(seen(t, template))
+			rec.Spec.Workload.Kind = kind
+			rec.Name = workload.Identity{Kind: kind, Namespace: "shop", Name: "web"}.RecommendationName()
+			l := newLab(t, rec, of.object)
+			l.pass()
+			require.Nil(t, l.rec().Status.AdmissionWithdrawn)
+			of.event.LastTimestamp = metav1.NewTime(l.clock.Now())
+			l.c.wakers().rejected(t.Context(), of.event)
+			l.pass()
+			require.NotNil(t, l.rec().Status.AdmissionWithdrawn)
+			assert.Equal(t, v1alpha1.ReasonAdmissionRejected, l.rec().Status.AdmissionWithdrawn.Reason)
+			assert.Contains(t, strings.Join(l.told, "\n"), "PartialObjectMetadata/web of AttuneRecommendation/"+rec.Name+": Warning AdmissionRejected", "on the owner")
+		})
+	}
 }
 
 // The controller names the pod three times before the reason, so the reason is not in the first 256 bytes.

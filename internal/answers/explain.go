@@ -43,6 +43,8 @@ type ExplainedWorkload struct {
 	// Unreadable is why the operator cannot read the pod template, so that it does not size the workload; empty if it
 	// can.
 	Unreadable string `json:"unreadable,omitempty"`
+	// AdmissionWithdrawn is why new pods are created without admission resources, and until when; empty if they get them.
+	AdmissionWithdrawn string `json:"admissionWithdrawn,omitempty"`
 }
 
 // ExplainedContainer is one container's recommendation, and how it was computed.

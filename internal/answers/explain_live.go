@@ -14,6 +14,7 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/withdraw"
 )
 
 // liveExplanation is the input of an explanation of a workload in the cluster.
@@ -49,7 +50,7 @@ func Explain(v View, fields []policy.Field, now time.Time) (Explanation, error) 
 			Policy:    policy.NameOf(rec.Spec.Policy),
 			Mode:      string(rec.Spec.Mode),
 
-			Unreadable: v.Workload.Unreadable,
+			Unreadable: v.Workload.Unreadable, AdmissionWithdrawn: withdrawal(rec.Status.AdmissionWithdrawn, now),
 		},
 		Containers: []ExplainedContainer{},
 		Settings:   SettingsOf(fields, rec),
@@ -215,4 +216,12 @@ func (h heading) unmeasured(r recommender.Resource) bool {
 	return slices.ContainsFunc(h.holds, func(hold Hold) bool {
 		return hold.Resource == r.String() && hold.Reason == string(recommender.NoData)
 	})
+}
+
+// withdrawal says why admission sets no resources on the new pods of a workload; empty: it sets them.
+func withdrawal(w *v1alpha1.AdmissionWithdrawn, now time.Time) string {
+	if !withdraw.Stands(w, now) {
+		return ""
+	}
+	return fmt.Sprintf("New pods are created without admission resources until %s, %s: %s", w.Until.UTC().Format(time.RFC3339), w.Reason, w.Message)
 }

@@ -266,3 +266,21 @@ func TestExplainSaysWhatThePodsSpecDoesNotAllow(t *testing.T) {
 	assert.Contains(t, only(t, v).Holds, answers.Hold{Resource: "cpu", Reason: "Queued",
 		Message: "new pods: Volcano may have reserved room for the cpu request of the pod template; the request is not raised. Change it in the template"})
 }
+
+func TestLiveSaysWhyNewPodsAreNotSized(t *testing.T) {
+	rec := stored()
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	rec.Status.AdmissionWithdrawn = &v1alpha1.AdmissionWithdrawn{Until: metav1.NewTime(now.Add(time.Hour)), Reason: v1alpha1.ReasonAdmissionRejected,
+		Message: `pods "web-x" is forbidden: ValidatingAdmissionPolicy 'small-containers' denied request`}
+	answer, err := answers.Explain(live(rec), nil, now)
+	require.NoError(t, err)
+	text, err := answer.Human(false)
+	require.NoError(t, err)
+	assert.Contains(t, text, "New pods are created without admission resources until 2026-03-01T13:00:00Z, AdmissionRejected: pods \"web-x\" is forbidden: ValidatingAdmissionPolicy 'small-containers'")
+	things := answers.BlockedOfWorkload(&v1alpha1.AttuneRecommendation{Status: v1alpha1.AttuneRecommendationStatus{Conditions: []metav1.Condition{
+		{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAdmissionRejected, Message: "denied"}}}})
+	assert.Equal(t, "denied", things[0].Message, "status has it too")
+	answer, err = answers.Explain(live(rec), nil, now.Add(2*time.Hour))
+	require.NoError(t, err)
+	assert.Empty(t, answer.Workload.AdmissionWithdrawn, "one pod is tried")
+}

@@ -54,6 +54,9 @@ func (w *explanationWriter) workload(of *ExplainedWorkload) {
 	if means := of.ModeMeans(); means != "" {
 		w.line("%s", means)
 	}
+	if of.AdmissionWithdrawn != "" {
+		w.line("%s", of.AdmissionWithdrawn)
+	}
 }
 
 // settings writes the settings that an object sets, in columns. wide adds the built-in ones.

@@ -56,6 +56,9 @@ func resolve(o *overlay, operator Operator) (Settings, error) {
 	}
 	// Evictions for room belong to strategy Node. With other strategies the setting has no effect.
 	s.Resize.NodeEviction = s.NodeEviction && s.Strategy == v1alpha1.StrategyNode
+	if s.StartupBoost != nil {
+		s.Resize.Boost = s.StartupBoost.Duration
+	}
 	o.checkCombinations(s)
 	s.Doubts = o.doubts
 	if len(o.problems) > 0 {

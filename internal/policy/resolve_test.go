@@ -133,7 +133,7 @@ func everythingSettings(t *testing.T) policy.Settings {
 				Days:     map[time.Weekday]bool{time.Saturday: true, time.Sunday: true},
 				Location: berlin,
 			},
-			RateWindow: 15 * time.Minute, Excluded: map[string]bool{"istio-proxy": true},
+			RateWindow: 15 * time.Minute, Boost: 90 * time.Second, Excluded: map[string]bool{"istio-proxy": true},
 			Guardrails: []v1alpha1.SLOGuardrail{{Name: "errors", Query: "sum(rate(errors[5m]))", Threshold: "-0.5", Comparison: "<="}},
 		},
 		Source: usage.SourceSettings{

@@ -54,18 +54,18 @@ func Judge(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time, rules r
 	}
 	c := caseOf(pod, record)
 	c.Rules, c.Signals = rules, signals
-	if !setsOriginals(record) {
+	if !followsCrash(record) {
 		if v := c.judge(AtOnce); v.Harm != "" || v.Inconclusive {
 			return v
 		}
 	}
-	if v := c.judge(OnceMeasured); v.Harm != "" || v.Inconclusive {
+	if v := c.judge(OnceMeasured); record.Wave != resize.WaveReboost && (v.Harm != "" || v.Inconclusive) {
 		return v
 	}
 	if v := otherKill(c); v.OtherKill {
 		return v
 	}
-	if record.WatchUntil == nil || now.Before(record.WatchUntil.Time) {
+	if record.Wave == resize.WaveReboost || record.WatchUntil == nil || now.Before(record.WatchUntil.Time) {
 		return resize.Verdict{}
 	}
 	return c.judge(AtEnd)
@@ -74,16 +74,16 @@ func Judge(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time, rules r
 // Shown returns the regression in the pod's own status (nil: deleted pod), which is reverted before the observation
 // period ends.
 func Shown(pod *corev1.Pod, record v1alpha1.ResizeRecord) resize.Verdict {
-	if pod == nil || pod.UID != record.PodUID || setsOriginals(record) {
+	if pod == nil || pod.UID != record.PodUID || followsCrash(record) {
 		return resize.Verdict{}
 	}
 	return caseOf(pod, record).judge(AtOnce)
 }
 
-// setsOriginals reports that a record sets original resources: a birth plan or a restore. The pod crashed before them,
-// so they are never the cause.
-func setsOriginals(record v1alpha1.ResizeRecord) bool {
-	return record.Wave == resize.WaveTemplate || record.Wave == resize.WaveRestore
+// followsCrash reports that the pod crashed before the resize, which only raised it: original resources that were
+// restored, or a startup boost after a restart. It is never the cause of a crash.
+func followsCrash(record v1alpha1.ResizeRecord) bool {
+	return record.Wave == resize.WaveTemplate || record.Wave == resize.WaveRestore || record.Wave == resize.WaveReboost
 }
 
 // killed finds an OOM kill. It is a regression only of a resize that changed the container's memory.

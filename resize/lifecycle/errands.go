@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -100,4 +101,65 @@ func BoostLeft(pod *corev1.Pod, boosted []podview.Container, duration time.Durat
 		left = max(left, status.State.Running.StartedAt.Add(duration).Sub(now))
 	}
 	return left, podview.IsReady(pod)
+}
+
+// quickRestarts is how many restarts of a container get the startup boost again, however soon they follow each other.
+// Later ones get it only after a run of longRun. Together that is at most three boosts an hour.
+const quickRestarts, longRun = 2, 30 * time.Minute
+
+// Reboost is a policy's startup boost for containers that restart.
+type Reboost struct {
+	// Multiplier of the CPU request, greater than 1, and for how long it applies.
+	Multiplier float64
+	Duration   time.Duration
+	// Most is the highest CPU request of the policy, in millicores; 0: no bound.
+	Most recommender.Amount
+	// LimitsFollow: the CPU limit keeps its ratio to the request. Otherwise it stays, and bounds the request.
+	LimitsFollow bool
+}
+
+// Restarted returns the containers that had a startup boost when the pod was created and restarted within the boost's
+// duration, each with its boosted CPU. The amounts come from the container's present size and the policy: the pod's
+// annotation, which users can edit, only names the containers. A container whose resizePolicy restarts it for a change of
+// CPU gets none, nor one in a crash loop (quickRestarts, longRun).
+func (b Reboost) Restarted(pod *corev1.Pod, seeded v1alpha1.Seeded, now time.Time) (boosted []podview.Container) {
+	statuses := podview.Statuses(pod)
+	for _, c := range podview.Resizable(pod) {
+		status := statuses[c.Name]
+		named := slices.ContainsFunc(seeded.Boosted, func(b v1alpha1.BoostedContainer) bool { return b.Name == c.Name })
+		if !named || status == nil || status.State.Running == nil || !mayBoostAgain(status) ||
+			now.Sub(status.State.Running.StartedAt.Time) >= b.Duration || podview.RestartPolicyFor(c, corev1.ResourceCPU) == corev1.RestartContainer {
+			continue
+		}
+		has := podview.ReadSpec(c.Resources)[recommender.CPU]
+		if to := b.of(has); to.Request > has.Request {
+			boosted = append(boosted, podview.Container{Name: c.Name, Sidecar: podview.IsSidecar(pod, c), Size: recommender.Size{recommender.CPU: to}})
+		}
+	}
+	return boosted
+}
+
+// mayBoostAgain reports whether a container restarted, and not as often as in a crash loop.
+func mayBoostAgain(status *corev1.ContainerStatus) bool {
+	last := status.LastTerminationState.Terminated
+	return status.RestartCount > 0 && (status.RestartCount <= quickRestarts || last != nil && last.FinishedAt.Sub(last.StartedAt.Time) >= longRun)
+}
+
+// of returns the boosted CPU of a container, rounded up to a whole millicore; not less than it has.
+func (b Reboost) of(has recommender.Allocation) recommender.Allocation {
+	to := has
+	to.Request = recommender.Amount(math.Ceil(float64(has.Request) * b.Multiplier))
+	if b.Most > 0 {
+		to.Request = min(to.Request, b.Most)
+	}
+	switch {
+	case has.Limit == 0:
+	case has.Limit == has.Request: // the pod may be Guaranteed
+		to.Limit = to.Request
+	case b.LimitsFollow:
+		to.Limit = max(has.Limit, recommender.Amount(math.Ceil(float64(has.Limit)*float64(to.Request)/float64(has.Request))))
+	default:
+		to.Request = min(to.Request, has.Limit)
+	}
+	return to
 }

@@ -328,6 +328,8 @@ func nextSettled(state State, record v1alpha1.ResizeRecord, rules resize.Rules, 
 	switch {
 	case state.Verdict.OtherKill:
 		return endedByOtherKill(state, record)
+	case record.Wave == resize.WaveReboost:
+		return nextReboosted(state, record, rules, now)
 	case !state.Verdict.Inconclusive && state.Drift:
 		return Action{Kind: Forget, Result: ResultSuccess, Reason: cmp.Or(record.Reason, resize.ReasonDrift), Alert: true, Message: state.Message}
 	case !state.Verdict.Inconclusive:
@@ -339,6 +341,16 @@ func nextSettled(state State, record v1alpha1.ResizeRecord, rules resize.Rules, 
 	}
 	return Action{Kind: Forget, Result: ResultSuccess, Reason: cmp.Or(record.Reason, resize.ReasonUnconcluded), Alert: true,
 		Message: "the pod keeps its resources, but they are not verified: " + state.Verdict.Message}
+}
+
+// nextReboosted ends the startup boost of a restarted container: the size before it is restored. A pod that is not ready
+// keeps it for one more period. A pod that never becomes ready must not keep its record, which blocks other resizes.
+func nextReboosted(state State, record v1alpha1.ResizeRecord, rules resize.Rules, now time.Time) Action {
+	if state.notReady && !record.Extended {
+		longer := WatchFor(record, rules)
+		return Action{Kind: ExtendWatch, Reason: resize.ReasonBoost, Until: now.Add(longer), RequeueAfter: pollEvery, Message: "the pod is not ready yet"}
+	}
+	return withdraw(resize.ReasonBoost, state)
 }
 
 // raiseWatch is how long a raise before an OOM kill is observed after its first period, until the growth proves a
@@ -401,6 +413,8 @@ func nextRestoring(state State, record v1alpha1.ResizeRecord, rules resize.Rules
 		return until(again, now, state, Action{Kind: Evict, Reason: record.Reason, RequeueAfter: evictEvery})
 	case Leaving(record):
 		done.Result = ""
+	case record.Reason == resize.ReasonBoost:
+		done.Result = ResultSuccess
 	}
 	return done
 }
@@ -411,7 +425,7 @@ func worthEvicting(record v1alpha1.ResizeRecord, rules resize.Rules) bool {
 	if Leaving(record) {
 		return rules.NodeEviction
 	}
-	if rules.Method != v1alpha1.ResizeInPlaceOrRecreate || record.Reason != resize.ReasonInfeasible && record.Reason != resize.ReasonDeferred {
+	if rules.Method != v1alpha1.ResizeInPlaceOrRecreate || record.Wave == resize.WaveReboost || record.Reason != resize.ReasonInfeasible && record.Reason != resize.ReasonDeferred {
 		return false
 	}
 	return resize.AnyChange(record, resize.Move.Raises)
@@ -516,10 +530,13 @@ func deadlineOf(record v1alpha1.ResizeRecord) time.Time {
 	return ptr.Deref(record.Deadline, metav1.NewTime(record.WrittenAt.Add(MemoryActuatedFor))).Time
 }
 
-// WatchFor returns how long a record is observed. After a change of CPU that is at least the rate window: the
+// WatchFor returns how long a record is observed; a boost after a restart: how long it lasts. After a change of CPU that is at least the rate window: the
 // throttling query covers that window, and its answer would otherwise include the time before the resize.
 func WatchFor(record v1alpha1.ResizeRecord, rules resize.Rules) time.Duration {
 	period := rules.Observation
+	if record.Wave == resize.WaveReboost {
+		return rules.Boost
+	}
 	if record.Wave == resize.WaveBoost {
 		period = min(period, boostWatch)
 	}

@@ -66,6 +66,8 @@ type State struct {
 	// asFarAsItGoes is true if the node defers a memory limit that the API server does not lower. It cannot be
 	// reverted, and waiting for it would never end.
 	asFarAsItGoes bool
+	// notReady is true if the pod is not ready.
+	notReady bool
 	// waitsForRun is true if the second patch waits until its container runs.
 	waitsForRun bool
 	// calm is the kind without the regression; set for Harmed only.
@@ -83,7 +85,7 @@ func Assess(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps resize.Capabilit
 	}
 	changes := resize.Changes(record)
 	state := assess(pod, record, changes, caps, now)
-	state.Restored, state.waitsForRun = restored(pod, changes), waitsForRun(pod, record)
+	state.Restored, state.waitsForRun, state.notReady = restored(pod, changes), waitsForRun(pod, record), !podview.IsReady(pod)
 	if state.allocated() {
 		state.idle = idleReverts(pod, record, caps)
 	}

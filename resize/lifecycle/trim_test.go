@@ -43,10 +43,14 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	}}}, 1)
 	left, known := BoostLeft(pod, boosted, time.Hour, noon)
 	end, refusal := PlanBack(pod, boosted, caps, noon, WaveBoost, ReasonBoost)
+	out["Restarted"] = Reboost{Multiplier: 2, Duration: time.Hour}.Restarted(pod, v1alpha1.Seeded{Boosted: []v1alpha1.BoostedContainer{{Name: "app"}}}, noon)
+	first, refusal := PlanToStart(pod, wished, caps, noon)
+	out["PlanToStart"] = []any{first, refusal}
 	out["Boosted"], out["BoostLeft"], out["PlanBack"] = boosted, []any{left, known}, []any{exact, kept, end, refusal}
 	admitted, refusal := Admit(pod, plan, world)
 	out["Admit"] = []any{admitted, refusal}
 	reached, refusal := WithinReach(pod, plan, world)
+	out["TurnedAway"] = TurnedAway(pod)
 	out["WithinReach"] = []any{reached, refusal}
 	out["Fits"] = Fits(pod, plan, world)
 	out["Declined"] = Declined(nil, Outcome{Kind: OutcomeTerminal}, pod, plan, world)

@@ -1,6 +1,7 @@
 package withdraw
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -63,6 +64,11 @@ type Input struct {
 	Pods []*corev1.Pod
 	// All are Pods, and those that ended: kubelets refused some of them.
 	All []*corev1.Pod
+	// Leaving are the workload's pods that are being deleted and have not finished.
+	Leaving []*corev1.Pod
+	// Deletions are those that an earlier call returned; Replicas is the workload's number of pods.
+	Deletions Deletions
+	Replicas  int32
 	// Seeded returns the annotation that admission set on a pod; nil: this recommendation did not size the pod.
 	Seeded func(pod *corev1.Pod) *v1alpha1.Seeded
 	// Originals returns the sizes that a pod's containers would have without admission, if they are known.
@@ -94,6 +100,10 @@ type Output struct {
 	After time.Duration
 	// Unscheduled are pods that fit on no node, or on none now, with their admission resources.
 	Unscheduled []*corev1.Pod
+	// Stuck are pods that do not start on their nodes with a memory limit below their template's.
+	Stuck []*corev1.Pod
+	// Deletions are for the next call.
+	Deletions Deletions
 	// Nodes, Rooms and Stalled request missing facts: all nodes, the rooms of nodes, the kubelets' messages.
 	Nodes   bool
 	Rooms   []string
@@ -115,6 +125,7 @@ type trouble struct {
 // them again after a day or with a new template, for one pod first.
 func Judge(in Input) Output {
 	d := &judge{in: in, out: Output{Status: in.Status.DeepCopy()}}
+	d.out.Deletions = d.deletions()
 	if w := d.out.Status; w != nil {
 		d.step(w)
 	} else if found := d.find(time.Time{}); found != nil {
@@ -234,7 +245,7 @@ func (d *judge) find(since time.Time) *trouble {
 		}
 		d.wake(startsEvery)
 	}
-	return found
+	return cmp.Or(found, d.deletedAgain(since))
 }
 
 // ofPod returns why a created pod does not start because of its admission resources; empty: for no such reason, or not
@@ -252,7 +263,8 @@ func (d *judge) ofPod(pod *corev1.Pod) string {
 	if !known || !MayStall(words) {
 		return ""
 	}
-	return fmt.Sprintf("pod %s does not start with a memory limit below its template's in container %s. Delete the pod, because it keeps this limit: %s", pod.Name, container, words)
+	d.out.Stuck = append(d.out.Stuck, pod)
+	return fmt.Sprintf("pod %s does not start with a memory limit below its template's in container %s. If attune cannot restore the limit, delete the pod: %s", pod.Name, container, words)
 }
 
 // stalled returns the kubelet's report on a waiting pod: the container that it cannot create, otherwise the pod's

@@ -136,7 +136,12 @@ func Words(text string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(text, ""))
-	if text = strings.TrimSpace(text); len(text) > mostWords {
+	text = strings.TrimSpace(text)
+	// The names before the answer itself, up to three times that of the pod, must not push out the reason.
+	if at := strings.LastIndex(text, `pods "`); at > 0 && len(text) > mostWords {
+		text = text[at:]
+	}
+	if len(text) > mostWords {
 		text = clip.Text(text, mostWords-3) + "..."
 	}
 	return strings.Clone(text)

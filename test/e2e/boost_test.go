@@ -26,7 +26,7 @@ func TestStartupBoost(t *testing.T) {
 	fit(t, d, func(s *v1alpha1.AttunePolicySpec) {
 		// What its past says, 30m and more for want of confidence, is below the least: there is nothing to do but to boost.
 		s.CPU.MinAllowed, s.CPU.MaxAllowed = ptr.To(resource.MustParse(usual.cpu)), ptr.To(resource.MustParse("1"))
-		s.CPU.StartupBoost = &v1alpha1.StartupBoost{Multiplier: "3", Duration: *duration(10 * time.Second)}
+		s.CPU.StartupBoost = &v1alpha1.StartupBoost{Multiplier: "3", Duration: *duration(20 * time.Second)}
 	})
 	eventually(t, "new pods are boosted", func() error { return createdWith(ctx, d, boosted) })
 	scale(ctx, t, d, 2)
@@ -61,4 +61,13 @@ func TestStartupBoost(t *testing.T) {
 	rec, err := recommendation(ctx, d)
 	require.NoError(t, err)
 	assert.Empty(t, rec.Status.Verified, "a boost proves nothing")
+
+	crash(t, p)
+	killed := time.Now()
+	eventually(t, "boosted again after a restart", func() error { return hasSpec(t, p, boosted) })
+	t.Logf("restarted to boosted %s", time.Since(killed).Round(100*time.Millisecond))
+	eventually(t, "the container has it", func() error { return hasWeight(p, "app", 180) })
+	eventually(t, "given back again", func() error { return hasSpec(t, p, usual) })
+	eventually(t, "the container gave it back", func() error { return hasWeight(p, "app", 60) })
+	assert.EqualValues(t, 1, p.Status.ContainerStatuses[0].RestartCount, "nothing else restarted it")
 }

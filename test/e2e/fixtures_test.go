@@ -119,15 +119,17 @@ func newDeployment(ns, name string, replicas int32, containers ...corev1.Contain
 
 func ready(ctx context.Context, t *testing.T, d *appsv1.Deployment) {
 	t.Helper()
-	within(t, roomComes, "pods of "+d.Name+" ready", func() error {
-		if err := env.client.Get(ctx, client.ObjectKeyFromObject(d), d); err != nil {
-			return err
-		}
-		if d.Status.ObservedGeneration < d.Generation || d.Status.ReadyReplicas != *d.Spec.Replicas {
-			return fmt.Errorf("%d of %d are", d.Status.ReadyReplicas, *d.Spec.Replicas)
-		}
-		return nil
-	})
+	within(t, roomComes, "pods of "+d.Name+" ready", func() error { return allReady(ctx, d) })
+}
+
+func allReady(ctx context.Context, d *appsv1.Deployment) error {
+	if err := env.client.Get(ctx, client.ObjectKeyFromObject(d), d); err != nil {
+		return err
+	}
+	if d.Status.ObservedGeneration < d.Generation || d.Status.ReadyReplicas != *d.Spec.Replicas {
+		return fmt.Errorf("%d of %d are", d.Status.ReadyReplicas, *d.Spec.Replicas)
+	}
+	return nil
 }
 
 // pods are a workload's live ones, by name.

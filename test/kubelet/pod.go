@@ -38,6 +38,8 @@ type podState struct {
 	podLimit int64
 	// podQuota is the CPU limit of the pod's own cgroup, in millicores; 0: it has none.
 	podQuota int64
+	// made: the pod's cgroup exists.
+	made bool
 	// shown is the version of the object that shows everything; empty: something is not shown yet.
 	shown string
 	// holds is what the pod takes of the node, as long as that is the same.
@@ -129,18 +131,28 @@ func (n *Node) accept(ctx context.Context, pods []*corev1.Pod, now time.Time) {
 			s.touch()
 		case n.tooSmall(s):
 			s.startAt, s.tooSmall = now.Add(retryStart), true
+			s.cgroup(n.options)
 			s.touch()
 			if n.Faults.TooSmall == "" {
 				n.failedMount(ctx, pod, now)
 			}
 		default:
+			s.cgroup(n.options)
 			s.start(pod, now)
-			if n.options.PodCgroup {
-				s.podLimit = together(s.actuated)
-			}
-			s.podQuota = quotas(s.actuated)
 		}
 	}
+}
+
+// cgroup makes the pod's cgroup with what is allocated at the first attempt to start it. Later attempts do not change it.
+func (s *podState) cgroup(options Options) {
+	if s.made {
+		return
+	}
+	s.made = true
+	if options.PodCgroup {
+		s.podLimit = together(s.allocated)
+	}
+	s.podQuota = quotas(s.allocated)
 }
 
 // retryStart is how soon a start is tried again (exponentialbackoff of volumes: up to 2 min 2 s; containers: each sync).

@@ -87,3 +87,43 @@ func TestLoopsLeaveNothingOfABoostBehind(t *testing.T) {
 		return true
 	})
 }
+
+// A container that restarts after its boost gets it again, in place, and only for as long as at first.
+func TestLoopsBoostAContainerThatRestarts(t *testing.T) {
+	t.Parallel()
+	w := boosted(t, "3")
+	w.until(20*time.Minute, "all boosts are over", func() bool {
+		for _, pod := range w.pods() {
+			if cpuRequest(&pod) != 300 {
+				return false
+			}
+		}
+		return w.idle()
+	})
+	w.run(time.Hour, 10*time.Minute)
+	name := w.pods()[0].Name
+	killed := func() time.Duration {
+		w.node.Crash(w.named(name), "app", w.clock.Now())
+		began := w.clock.Now()
+		w.until(time.Minute, "boosted again", func() bool { r := runs(w.named(name)); return r.Requests.Cpu().MilliValue() == 900 })
+		took := w.clock.Since(began)
+		assert.Equal(t, "1800m", w.named(name).Spec.Containers[0].Resources.Limits.Cpu().String())
+		w.until(7*time.Minute, "back", func() bool { r := runs(w.named(name)); return r.Requests.Cpu().MilliValue() == 300 })
+		assert.GreaterOrEqual(t, w.clock.Since(began), 5*time.Minute, "the duration of the policy")
+		w.until(time.Minute, "closed", w.idle)
+		return took
+	}
+	t.Logf("boosted again after %s", killed())
+	assert.Equal(t, "600m", w.named(name).Spec.Containers[0].Resources.Limits.Cpu().String())
+	assert.Equal(t, "Success StartupBoost", results(w.recommendation())[0])
+	assert.Nil(t, w.recommendation().Status.CooldownFrom, "it keeps nothing else from being done")
+	assert.False(t, w.told.has("Reverting the failed resize"))
+	killed()
+
+	w.node.Crash(w.named(name), "app", w.clock.Now())
+	w.run(10*time.Minute, 10*time.Second)
+	assert.Equal(t, int64(300), cpuRequest(w.named(name)), "the third restart within an hour")
+	assert.LessOrEqual(t, restarts(w.named(name)), int32(3))
+	w.run(time.Hour, 10*time.Minute)
+	killed()
+}

@@ -143,3 +143,37 @@ func TestDaemonPodsFitTheSmallestNode(t *testing.T) {
 	}
 	assert.Contains(t, target.Holds[0].Message, "the smallest node on which the DaemonSet runs has")
 }
+
+// TestLoopsRestoreTheLimitOfAPodThatDoesNotStart: a pod on its node that does not start with its lower memory limit is
+// never replaced by its owner. Its template's limit is restored in place, and it starts.
+func TestLoopsRestoreTheLimitOfAPodThatDoesNotStart(t *testing.T) {
+	t.Parallel()
+	for _, reason := range []string{"", "CreateContainerError"} {
+		t.Run("waits with "+reason, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, kubelet.Options{PodCgroup: true})
+			w.seeded = true
+			w.usage.of["app"] = used{CPU: 0.1, Memory: 20}
+			w.memory["app"] = 20
+			w.policy("all", "updateStrategy: {type: Initial}\nmemory: {allowDecrease: true, maxChangePercent: 1000}")
+			w.deployment("web", 0, w.app("cpu=100m,memory=128Mi", "cpu=200m,memory=256Mi"))
+			w.until(time.Hour, "new pods are sized", func() bool { return w.recommendation().Spec.Seed != nil })
+			w.node.Faults.LeastMemory, w.node.Faults.TooSmall = 100<<20, reason
+			w.scale("web", 1)
+			w.settle()
+			created := w.pods()[0]
+			require.Less(t, created.Spec.Containers[0].Resources.Limits.Memory().Value(), int64(100<<20), "lowered at admission")
+			began := w.clock.Now()
+			w.until(5*time.Minute, "it runs", func() bool { return len(w.pods()) == 1 && w.pods()[0].Status.Phase == corev1.PodRunning })
+			t.Logf("started after %s", w.clock.Since(began))
+			pod := w.pods()[0]
+			assert.Equal(t, created.UID, pod.UID, "the same pod")
+			assert.Equal(t, "256Mi", pod.Spec.Containers[0].Resources.Limits.Memory().String())
+			assert.Equal(t, created.Spec.Containers[0].Resources.Requests, pod.Spec.Containers[0].Resources.Requests, "a larger request could find no room on the node")
+			require.NotNil(t, w.recommendation().Status.AdmissionWithdrawn)
+			assert.True(t, w.told.has("Warning Reverted Restoring the memory limits of pod "+pod.Name), strings.Join(w.told.lines, "\n"))
+			w.run(time.Hour, 10*time.Minute)
+			assert.Zero(t, restarts(&w.pods()[0]))
+		})
+	}
+}
