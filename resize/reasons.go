@@ -75,7 +75,7 @@ const (
 	ReasonOutsideSchedule      = "OutsideSchedule"               // The schedule of the policy allows no resizes now.
 	ReasonStaleData            = v1alpha1.ReasonStaleData        // The newest usage data is too old.
 	ReasonInsufficientData     = v1alpha1.ReasonInsufficientData // There is not enough usage data yet.
-	ReasonRolloutInProgress    = "RolloutInProgress"             // A rollout of the workload is in progress.
+	ReasonRolloutInProgress    = "RolloutInProgress"             // A rollout of the workload is in progress, or it makes no progress and the pod runs an older template.
 	ReasonCooldown             = v1alpha1.ReasonCooldownActive   // The cooldown of the workload has not ended.
 	ReasonRecordsFull          = "RecordsFull"                   // The workload has the maximum number of resizes in progress.
 	ReasonNamespaceTerminating = "NamespaceTerminating"          // The namespace is being deleted.
