@@ -93,6 +93,7 @@ const (
 	ReasonNoRights             = "NoRights"                      // attune has no permission to resize the pod.
 	ReasonQuota                = "Quota"                         // A ResourceQuota of the namespace does not allow the growth.
 	ReasonNotKnown             = "NotKnown"                      // attune could not read a fact that new resizes depend on.
+	ReasonAwaitsPromotion      = "AwaitsPromotion"               // The first wave runs with the new size, and canary.autoPromote is off. kubectl attune promote continues.
 	ReasonUnsettled            = "Unsettled"                     // Other workloads kept using the room that the resize needed.
 	ReasonUndone               = "Undone"                        // A user requested an undo of the workload's resizes.
 	ReasonBadUndo              = "InvalidUndo"                   // The annotation that requests an undo has an invalid value.
@@ -155,7 +156,7 @@ var Reasons = map[string][]Lifter{
 	ReasonMode: nil, ReasonSkipped: nil, ReasonTooLarge: nil, ReasonExcluded: nil, ReasonHPA: nil, ReasonVPA: nil, ReasonOutsideSchedule: nil,
 	ReasonStaleData: nil, ReasonInsufficientData: nil, ReasonRolloutInProgress: nil, ReasonCooldown: nil, ReasonRecordsFull: nil,
 	ReasonNamespaceTerminating: nil, ReasonReverting: nil, ReasonTooManyOOMs: nil, ReasonPodLimitBehind: nil, ReasonSingleReplica: nil,
-	ReasonReplicasNotReady: nil, ReasonNoRights: nil, ReasonNotKnown: nil, ReasonUnsettled: nil, ReasonUndone: nil, ReasonBadUndo: nil,
+	ReasonReplicasNotReady: nil, ReasonNoRights: nil, ReasonNotKnown: nil, ReasonUnsettled: nil, ReasonUndone: nil, ReasonBadUndo: nil, ReasonAwaitsPromotion: nil,
 	ReasonEvictionDenied: nil, ReasonEvictionOff: nil, ReasonNoController: nil, ReasonDaemonPod: nil, ReasonBatchPod: nil, ReasonDoNotDisrupt: nil,
 	ReasonSuccessorNotSized: nil, ReasonLastSuccessor: nil, ReasonNoOtherNode: nil, ReasonLastReplica: nil, ReasonNotWanted: nil, ReasonClimb: nil, ReasonSpike: nil,
 	ReasonLeak: nil, ReasonClimbRestarts: nil, ReasonClimbBound: nil, ReasonClimbLimits: nil, ReasonFollowsLimit: nil, ReasonBoost: nil,

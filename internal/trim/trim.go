@@ -440,7 +440,7 @@ const longestFlag, longestNote = 64, 16 << 10
 var kept = func() map[string]int {
 	of := map[string]int{v1alpha1.SeededAnnotation: longestNote, corev1.MirrorPodAnnotationKey: longestFlag}
 	for _, name := range []string{
-		v1alpha1.SkipAnnotation, v1alpha1.PausedAnnotation, v1alpha1.ResumedAnnotation, v1alpha1.UndoAnnotation,
+		v1alpha1.SkipAnnotation, v1alpha1.PausedAnnotation, v1alpha1.ResumedAnnotation, v1alpha1.UndoAnnotation, v1alpha1.PromoteAnnotation,
 		workload.TooLargeAnnotation, appsv1.DeprecatedTemplateGeneration,
 		workload.KarpenterDoNotDisrupt, workload.KarpenterDoNotEvict, workload.AutoscalerSafe, workload.DeschedulerPrefersNot,
 	} {
