@@ -271,7 +271,7 @@ func memorySoon(_ *corev1.Pod, p Plan, in GateInput) *Refusal {
 const memoryKnownIn = 15 * time.Second
 
 // rollout refuses while the workload rolls out: its pods are replaced, and their usage is not representative. Growth
-// after an OOM kill does not wait.
+// after an OOM kill does not wait, nor does a pod of the newest template if the rollout makes no progress.
 func rollout(_ *corev1.Pod, _ Plan, in GateInput) *Refusal {
 	return RollingOut(in.Workload.Rollout)
 }

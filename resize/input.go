@@ -46,8 +46,8 @@ type WorkloadInput struct {
 	// Replicas is the wanted number of replicas, ReadyReplicas the ready number; gates for restarts use them. If they
 	// are not known (0), the workload counts as one replica that is not ready.
 	Replicas, ReadyReplicas int
-	// Rollout is the rollout's progress, such as "2 of 5 replicas are updated"; empty: no rollout is in progress. An
-	// unavailable replica alone is not a rollout.
+	// Rollout is the rollout's progress, such as "2 of 5 replicas are updated"; empty: no rollout is in progress, or it
+	// makes no progress and the pod runs the newest template. An unavailable replica alone is not a rollout.
 	Rollout string
 	// DataUntil is the time of the newest usage sample behind the wish, StaleAfter its maximum age. If either is zero,
 	// the gate is off; the recommender blocks stale targets too.

@@ -137,11 +137,11 @@ func TermsOf(node *corev1.Node) NodeTerms {
 // the Ready condition in between. A starting kubelet first reports not ready, unless it is ready before its first
 // report; no other field shows a restart.
 func kubeletRun(node *corev1.Node) uint64 {
-	return podview.Hash(fmt.Sprint(node.UID, "\n", node.Status.NodeInfo.BootID, "\n", node.Status.NodeInfo.KubeletVersion, "\n", readySince(node).UnixNano()))
+	return podview.Hash(fmt.Sprint(node.UID, "\n", node.Status.NodeInfo.BootID, "\n", node.Status.NodeInfo.KubeletVersion, "\n", ReadySince(node).UnixNano()))
 }
 
-// readySince returns when the node's Ready condition last changed; zero if it has no such condition.
-func readySince(node *corev1.Node) time.Time {
+// ReadySince returns when the node's Ready condition last changed; zero if it has no such condition.
+func ReadySince(node *corev1.Node) time.Time {
 	ready := podview.First(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
 	return ready.LastTransitionTime.Time
 }

@@ -78,7 +78,7 @@ const (
 	ReasonOutsideSchedule      = "OutsideSchedule"               // The schedule of the policy allows no resizes now.
 	ReasonStaleData            = v1alpha1.ReasonStaleData        // The newest usage data is too old.
 	ReasonInsufficientData     = v1alpha1.ReasonInsufficientData // There is not enough usage data yet.
-	ReasonRolloutInProgress    = "RolloutInProgress"             // A rollout of the workload is in progress.
+	ReasonRolloutInProgress    = "RolloutInProgress"             // A rollout of the workload is in progress, or it makes no progress and the pod runs an older template.
 	ReasonCooldown             = v1alpha1.ReasonCooldownActive   // The cooldown of the workload has not ended.
 	ReasonRecordsFull          = "RecordsFull"                   // The workload has the maximum number of resizes in progress.
 	ReasonNamespaceTerminating = "NamespaceTerminating"          // The namespace is being deleted.
@@ -96,6 +96,7 @@ const (
 	ReasonNoRights             = "NoRights"                      // attune has no permission to resize the pod.
 	ReasonQuota                = "Quota"                         // A ResourceQuota of the namespace does not allow the growth.
 	ReasonNotKnown             = "NotKnown"                      // attune could not read a fact that new resizes depend on.
+	ReasonAwaitsPromotion      = "AwaitsPromotion"               // The first wave runs with the new size, and canary.autoPromote is off. kubectl attune promote continues.
 	ReasonUnsettled            = "Unsettled"                     // Other workloads kept using the room that the resize needed.
 	ReasonUndone               = "Undone"                        // A user requested an undo of the workload's resizes.
 	ReasonBadUndo              = "InvalidUndo"                   // The annotation that requests an undo has an invalid value.
@@ -158,7 +159,7 @@ var Reasons = map[string][]Lifter{
 	ReasonMode: nil, ReasonSkipped: nil, ReasonTooLarge: nil, ReasonExcluded: nil, ReasonHPA: nil, ReasonVPA: nil, ReasonOutsideSchedule: nil,
 	ReasonStaleData: nil, ReasonInsufficientData: nil, ReasonRolloutInProgress: nil, ReasonCooldown: nil, ReasonRecordsFull: nil,
 	ReasonNamespaceTerminating: nil, ReasonReverting: nil, ReasonTooManyOOMs: nil, ReasonPodLimitBehind: nil, ReasonSingleReplica: nil,
-	ReasonReplicasNotReady: nil, ReasonNoRights: nil, ReasonNotKnown: nil, ReasonUnsettled: nil, ReasonUndone: nil, ReasonBadUndo: nil,
+	ReasonReplicasNotReady: nil, ReasonNoRights: nil, ReasonNotKnown: nil, ReasonUnsettled: nil, ReasonUndone: nil, ReasonBadUndo: nil, ReasonAwaitsPromotion: nil,
 	ReasonEvictionDenied: nil, ReasonEvictionOff: nil, ReasonNoController: nil, ReasonDaemonPod: nil, ReasonBatchPod: nil, ReasonDoNotDisrupt: nil,
 	ReasonSuccessorNotSized: nil, ReasonLastSuccessor: nil, ReasonNoOtherNode: nil, ReasonLastReplica: nil, ReasonNotWanted: nil, ReasonClimb: nil, ReasonSpike: nil,
 	ReasonFixedLimit: nil, ReasonMemoryLimitKnown: nil, ReasonQueue: nil, ReasonLeak: nil, ReasonClimbRestarts: nil, ReasonClimbBound: nil, ReasonClimbLimits: nil, ReasonFollowsLimit: nil, ReasonBoost: nil,

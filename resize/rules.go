@@ -83,3 +83,6 @@ type Schedule struct {
 // Window is a span of the day, from Start to End in minutes after midnight. A window whose end is not after its
 // start runs over midnight.
 type Window struct{ Start, End int }
+
+// AwaitsPromotion reports whether a user has to promote a size before pods after the first wave are lowered to it.
+func (r Rules) AwaitsPromotion() bool { return r.Mode == v1alpha1.UpdateCanary && !r.AutoPromote }

@@ -29,23 +29,66 @@ const (
 // records are the open records of the workload, kept its verified sizes, pods the number of its live pods, unreachable
 // the nodes of records that are not ready.
 func Wave(plans []Plan, records []v1alpha1.ResizeRecord, kept []v1alpha1.VerifiedResources, pods int, rules Rules, unreachable map[string]bool) []Plan {
-	ordered := slices.Clone(plans)
-	slices.SortStableFunc(ordered, func(a, b Plan) int {
-		return cmp.Or(cmp.Compare(podview.Hash(a.PodName), podview.Hash(b.PodName)), cmp.Compare(a.PodName, b.PodName))
-	})
-	urgent, rest := partition(ordered, func(p Plan) bool { return p.Urgent })
+	urgent, rest := partition(inOrder(plans), func(p Plan) bool { return p.Urgent })
 	trials, followers := partition(rest, func(p Plan) bool { return Untried(p, kept) })
 	room := v1alpha1.MaxRecords - len(records)
 	going := firstPlans(urgent, &room, v1alpha1.MaxRecords, WaveNext)
 	open := openSteps(records, unreachable) + len(going)
-	// A user has to promote the size of a canary before other pods are lowered to it.
-	if rules.Mode == v1alpha1.UpdateCanary && !rules.AutoPromote {
-		followers, _ = partition(followers, func(p Plan) bool { return !p.Lowers() })
-	}
 	if len(followers) > 0 {
 		return append(going, firstPlans(gentle(followers, open), &room, Concurrent(rules, pods)-open, WaveNext)...)
 	}
 	return append(going, firstPlans(gentle(trials, open), &room, FirstWave(rules, pods)-open, WaveFirst)...)
+}
+
+// inOrder returns the plans in the order of their pods' hashed names.
+func inOrder(plans []Plan) []Plan {
+	ordered := slices.Clone(plans)
+	slices.SortStableFunc(ordered, func(a, b Plan) int {
+		return cmp.Or(cmp.Compare(podview.Hash(a.PodName), podview.Hash(b.PodName)), cmp.Compare(a.PodName, b.PodName))
+	})
+	return ordered
+}
+
+// Promoted divides plans by whether a user has to promote their sizes first (Rules.AwaitsPromotion). A plan may go if it
+// lowers nothing below the promoted sizes in kept, or if its pod belongs to the first wave, which has lowered pods so
+// far and at most FirstWave pods in all. isFirst reports whether a pod belongs to it. The raises of a waiting plan go.
+func Promoted(plans []Plan, kept []v1alpha1.VerifiedResources, lowered, pods int, rules Rules, isFirst func(Plan) bool) (going, waiting []Plan) {
+	if !rules.AwaitsPromotion() {
+		return plans, nil
+	}
+	for _, p := range inOrder(plans) {
+		switch {
+		case p.Urgent, !p.Lowers(), isFirst(p), !BelowPromoted(p, kept):
+			going = append(going, p)
+		case lowered < FirstWave(rules, pods):
+			lowered++
+			going = append(going, p)
+		default:
+			waiting = append(waiting, p)
+			if raises := p.reducedTo(withoutDecreases); !raises.Empty() {
+				going = append(going, raises)
+			}
+		}
+	}
+	return going, waiting
+}
+
+// BelowPromoted reports whether a plan lowers an amount below the promoted size of its container, or of a container
+// without one.
+func BelowPromoted(p Plan, kept []v1alpha1.VerifiedResources) bool {
+	return anyMove(p, func(m Move) bool {
+		k := podview.First(kept, func(k v1alpha1.VerifiedResources) bool { return k.Name == m.Container })
+		if k.Promoted == nil {
+			return m.Lowers()
+		}
+		least := podview.FromResources(*k.Promoted)
+		for _, r := range recommender.Resources {
+			if m.To[r].Request < min(m.From[r].Request, least[r].Request) || lowersLimit(m, r) && (least[r].Limit == 0 || m.To[r].Limit < least[r].Limit) {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // Untried reports whether the plan lowers an amount below every verified size of the pod's template generation.

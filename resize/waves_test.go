@@ -33,7 +33,6 @@ func keptAt(s recommender.Size) []v1alpha1.VerifiedResources {
 func TestWave(t *testing.T) {
 	was, lower, lowest, higher := size(500, 1000, 512, 1024), size(250, 500, 512, 1024), size(200, 400, 512, 1024), size(1000, 2000, 512, 1024)
 	canary := func(r *Rules) { r.Mode = v1alpha1.UpdateCanary }
-	byHand := func(r *Rules) { r.Mode, r.AutoPromote = v1alpha1.UpdateCanary, false }
 	oneShot := func(r *Rules) { r.Mode = v1alpha1.UpdateOneShot }
 	urgent := func(p *Plan) { p.Urgent = true }
 	restarts := func(p *Plan) { p.Restarts = true }
@@ -67,9 +66,6 @@ func TestWave(t *testing.T) {
 		{"raises go straight to waves", plansFor(40, was, higher), 0, nil, 40, func(r *Rules) { r.MaxConcurrentPercent = 50 }, 20, WaveNext},
 		{"followers go before trials", append(plansFor(5, was, lower), plansFor(5, lower, lowest)...), 0, keptAt(lower), 40, nil, 4, WaveNext},
 		{"canary, promoted by itself", plansFor(36, was, lower), 0, keptAt(lower), 40, canary, 4, WaveNext},
-		{"canary, promoted by hand: the rest waits", plansFor(36, was, lower), 0, keptAt(lower), 40, byHand, 0, ""},
-		{"canary, promoted by hand: the canaries go on", plansFor(4, lower, lowest), 0, keptAt(lower), 40, byHand, 4, WaveFirst},
-		{"canary, promoted by hand: raises do not wait", plansFor(36, was, higher), 0, nil, 40, byHand, 4, WaveNext},
 		{"one shot: one pod", plansFor(40, was, lower), 0, nil, 40, oneShot, 1, WaveFirst},
 		{"one shot: not while one is open", plansFor(39, was, lower), 1, nil, 40, oneShot, 0, ""},
 		{"one shot: one raise", plansFor(40, was, higher), 0, nil, 40, oneShot, 1, WaveNext},
@@ -89,6 +85,47 @@ func TestWave(t *testing.T) {
 			for _, p := range going {
 				assert.Equal(t, tc.wave, p.Wave)
 			}
+		})
+	}
+}
+
+// With autoPromote off, only the first wave is lowered below the promoted size, raises go on, and other modes wait for no
+// promotion.
+func TestPlansWaitForPromotion(t *testing.T) {
+	was, lower, lowest, higher := size(500, 1000, 512, 1024), size(250, 500, 512, 1024), size(200, 400, 512, 1024), size(1000, 2000, 512, 1024)
+	verified := func(promoted *recommender.Size) []v1alpha1.VerifiedResources {
+		k := keptAt(lower)
+		if promoted != nil {
+			r := podview.ToResources(*promoted)
+			k[0].Promoted = &r
+		}
+		return k
+	}
+	for _, c := range []struct {
+		name           string
+		plans          []Plan
+		kept           []v1alpha1.VerifiedResources
+		lowered        int
+		going, waiting int
+	}{
+		{"the first wave", plansFor(40, was, lower), nil, 0, 4, 36},
+		{"the first wave is complete", plansFor(36, was, lower), verified(nil), 4, 0, 36},
+		{"a pod of the first wave is gone", plansFor(37, was, lower), verified(nil), 3, 1, 36},
+		{"the size is promoted", plansFor(36, was, lower), verified(&lower), 0, 36, 0},
+		{"a larger size is promoted", plansFor(36, was, lowest), verified(&lower), 4, 0, 36},
+		{"raises", plansFor(36, was, higher), verified(nil), 4, 36, 0},
+		{"the raise of a plan that lowers, too", plansFor(36, was, size(1000, 2000, 256, 512)), verified(nil), 4, 36, 36},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rules, other := auto(), func(Plan) bool { return false }
+			rules.Mode, rules.AutoPromote = v1alpha1.UpdateCanary, false
+			going, waiting := Promoted(c.plans, c.kept, c.lowered, 40, rules, other)
+			assert.Len(t, going, c.going)
+			assert.Len(t, waiting, c.waiting)
+			all, _ := Promoted(c.plans, c.kept, c.lowered, 40, rules, func(Plan) bool { return true })
+			assert.Len(t, all, len(c.plans), "the first wave goes on")
+			all, _ = Promoted(c.plans, c.kept, c.lowered, 40, auto(), other)
+			assert.Len(t, all, len(c.plans), "mode Auto")
 		})
 	}
 }

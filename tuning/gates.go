@@ -30,6 +30,8 @@ type gates struct {
 	other int
 	// ready is the number of ready pods; nil: not counted yet.
 	ready *int
+	// stands is the workload's rollout if it makes no progress; nil: not decided yet.
+	stands *standing
 }
 
 // admit passes a plan through the gates, unless planning was already refused.
@@ -56,7 +58,7 @@ func (d *gates) input(pod *corev1.Pod) resize.GateInput {
 	node, namespace, status := pod.Spec.NodeName, d.view.Namespace, d.status()
 	return resize.GateInput{
 		Now: d.view.Now, Rules: d.view.Policy.Settings.Resize, Status: status, OtherBytes: d.otherBytes(),
-		Workload: d.workload(status.Floors),
+		Workload: d.workload(pod, status.Floors),
 		Namespace: resize.NamespaceInput{
 			LimitRanges: namespace.Limits, Quotas: namespace.Quotas, Budgets: namespace.Budgets, Terminating: namespace.Terminating,
 			Reserved: podview.Sum(d.view.Begin.Reserved.InNamespace(pod.Namespace), d.reserved),
@@ -72,11 +74,14 @@ func (d *gates) input(pod *corev1.Pod) resize.GateInput {
 	}
 }
 
-// workload builds the workload's part of the input.
-func (d *gates) workload(floors []v1alpha1.Floor) resize.WorkloadInput {
+// workload builds the workload's part of the input for one pod.
+func (d *gates) workload(pod *corev1.Pod, floors []v1alpha1.Floor) resize.WorkloadInput {
 	of := d.view.owner()
+	if d.stands == nil {
+		d.stands = new(d.view.standingRollout())
+	}
 	in := resize.WorkloadInput{
-		Annotations: of.Annotations, Replicas: int(of.Replicas), ReadyReplicas: d.readyPods(), Rollout: of.Rollout.Reason,
+		Annotations: of.Annotations, Replicas: int(of.Replicas), ReadyReplicas: d.readyPods(), Rollout: d.stands.blocks(pod, of.Rollout.Reason),
 		DataUntil: d.view.dataUntil(), StaleAfter: d.view.Policy.Settings.Recommender.StaleAfter(),
 		HPA: d.view.Autoscalers.Gate(d.view.Rec.Spec.Containers, floors, d.view.Now), VPA: d.view.Autoscalers.VPA(),
 	}

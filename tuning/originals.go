@@ -146,11 +146,11 @@ func (v *View) deriveOriginal(pod *corev1.Pod, claim recommender.Size, claimed b
 // cacheLag is longer than the delay after which the cache shows the template of a workload's new pods.
 const cacheLag = time.Minute
 
-// newestTemplate reports whether the workload's current template created the pod. During a rollout this is never
-// certain.
+// newestTemplate reports whether the workload's current template created the pod. During a rollout this is certain only
+// if the workload names the label of its newest pods.
 func (v *View) newestTemplate(pod *corev1.Pod) bool {
-	if v.owner().Rollout.InProgress {
-		return false
+	if rollout := v.owner().Rollout; rollout.InProgress {
+		return rollout.Label != "" && pod.Labels[rollout.Label] == rollout.Newest
 	}
 	return podview.GenerationNamed(pod) || podview.SameProgram(pod, &v.Workload.Template.Spec)
 }

@@ -58,6 +58,7 @@ func (d *deciders) decide() Decision {
 	d.learned.readEnds()
 	d.learned.learnOOMFloors()
 	d.learned.rememberOriginals()
+	d.learned.promote()
 	d.learned.judgeBirths()
 	unscheduled, stuck, deletions := d.judgeAdmission()
 	d.tries.judgeSuccessor(d.soFar())

@@ -235,7 +235,7 @@ func (d *starter) wave(plans []resize.Plan) []resize.Plan {
 	if d.view.ByNode() {
 		return resize.Together(plans, d.waits, len(d.records.open), v1alpha1.MaxRecords)
 	}
-	return resize.Wave(plans, d.records.open, d.learned.verified, len(d.view.Live()), d.view.Policy.Settings.Resize, d.view.unreachable(d.records.open))
+	return resize.Wave(d.promoted(plans), d.records.open, d.learned.verified, len(d.view.Live()), d.view.Policy.Settings.Resize, d.view.unreachable(d.records.open))
 }
 
 // takeBoostsBack begins to end the CPU boosts that are over, up to the maximum number of records.

@@ -228,7 +228,7 @@ func (v *View) capabilitiesOn(name string) resize.Capabilities {
 // compared only for a pod with signs of a regression, because that costs a loop over all pods.
 func (v *View) signals(record v1alpha1.ResizeRecord) harm.Signals {
 	signals := v.Usage.Signals[string(record.PodUID)]
-	signals.Rollout = v.owner().Rollout.InProgress
+	signals.Rollout = v.owner().Rollout.InProgress && !v.standingRollout().newest[record.PodUID]
 	signals.NodeBooted = v.Nodes[record.Node].Booted
 	signals.NodeNotReady = v.nodeNotReady(record.Node)
 	if pod := v.Pod(record.PodUID); pod != nil && (anyContainerTerminated(pod) || !podview.IsReady(pod)) {

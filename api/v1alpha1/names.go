@@ -23,6 +23,10 @@ const (
 	PausedAnnotation = "attune.io/paused"
 	UndoAnnotation   = "attune.io/undo"
 
+	// PromoteAnnotation (RFC3339) on a workload is written by kubectl attune promote. With canary.autoPromote off, it
+	// promotes the sizes that were verified at that time or before.
+	PromoteAnnotation = "attune.io/promote"
+
 	// ResumedAnnotation (RFC3339) on a workload is written by kubectl attune resume if attune itself paused the
 	// workload. A value other than at the time of the pause ends the pause.
 	ResumedAnnotation = "attune.io/resumed"

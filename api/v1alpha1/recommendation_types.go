@@ -650,6 +650,10 @@ type VerifiedResources struct {
 	Name string `json:"name"`
 	// Size holds the requests and limits that were verified.
 	Size Resources `json:"size"`
+	// Promoted is the last size that a user promoted with kubectl attune promote. With canary.autoPromote off, new pods
+	// and pods after the first wave do not get less.
+	// +optional
+	Promoted *Resources `json:"promoted,omitempty"`
 	// Since is when the observation period ended.
 	Since metav1.Time `json:"since"`
 	// TemplateHash of the pod that was observed.

@@ -396,8 +396,8 @@ type CanarySettings struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,7}([.][0-9]{1,3})?(m|s|ms)|[0-9]{1,5}([.][0-9]{1,3})?h)+$') && duration(self) >= duration('1m') && duration(self) <= duration('24h')",message="canary.observationPeriod must be a duration between 1m and 24h, e.g. 30m"
 	ObservationPeriod *Duration `json:"observationPeriod,omitempty"`
 
-	// AutoPromote continues with the other pods after the first wave had no regression. With false, attune does not
-	// lower the other pods until you set it to true. Built-in default: true.
+	// AutoPromote continues with the other pods after the first wave had no regression. With false, attune lowers neither
+	// the other pods nor new pods until you run kubectl attune promote or set it to true. Built-in default: true.
 	// +optional
 	AutoPromote *bool `json:"autoPromote,omitempty"`
 }

@@ -1993,6 +1993,11 @@ func (in *UpdateStrategy) DeepCopy() *UpdateStrategy {
 func (in *VerifiedResources) DeepCopyInto(out *VerifiedResources) {
 	*out = *in
 	in.Size.DeepCopyInto(&out.Size)
+	if in.Promoted != nil {
+		in, out := &in.Promoted, &out.Promoted
+		*out = new(Resources)
+		(*in).DeepCopyInto(*out)
+	}
 	in.Since.DeepCopyInto(&out.Since)
 }
 

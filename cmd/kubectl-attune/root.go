@@ -101,7 +101,7 @@ func run(ctx context.Context, env *environment, args []string) int {
 
 // verbs are in the order of the help page. Each function returns one command.
 var verbs = []func(*environment) *cobra.Command{
-	newStatus, newRecommendations, newSavings, newExplain, newDiff, newHistory, newPause, newResume, newUndo, newNode, newUI, newBacktest, newDoctor, newImport, newWizard, newVersion,
+	newStatus, newRecommendations, newSavings, newExplain, newDiff, newHistory, newPause, newResume, newUndo, newPromote, newNode, newUI, newBacktest, newDoctor, newImport, newWizard, newVersion,
 }
 
 // newVersion returns the command version.

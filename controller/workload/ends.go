@@ -72,7 +72,7 @@ func (c *Controller) killedOn(ctx context.Context, node string, at time.Time) (m
 			if k.At.Sub(at).Abs() > harm.NodeKillWithin {
 				continue
 			}
-			id, owned := workload.OwnerOf(pod, pod.Namespace, lookup.Jobs{Reader: c.Client})
+			id, owned := workload.OwnerOf(pod, pod.Namespace, lookup.Owners{Reader: c.Client})
 			if !owned {
 				id = workload.Identity{Namespace: pod.Namespace, Name: string(pod.UID)}
 			}

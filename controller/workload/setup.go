@@ -122,7 +122,7 @@ func (c *Controller) wakers() wakers {
 // kind. For kinds that are not sized, it returns only existing recommendations: they may have open resizes from the
 // time when the kind was sized, and regressions from these are reverted at once too.
 func (c wakers) recommendationOf(ctx context.Context, o client.Object) []reconcile.Request {
-	id, ok := workload.OwnerOf(o, o.GetNamespace(), lookup.Jobs{Reader: c.client})
+	id, ok := workload.OwnerOf(o, o.GetNamespace(), lookup.Owners{Reader: c.client})
 	if !ok {
 		return nil
 	}

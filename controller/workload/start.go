@@ -68,7 +68,7 @@ func (c wakers) rejectedOwners(e *corev1.Event) (ids []workload.Identity) {
 	of := e.InvolvedObject
 	reference := func(labels map[string]string) {
 		pod := &metav1.ObjectMeta{Labels: labels, OwnerReferences: []metav1.OwnerReference{{APIVersion: of.APIVersion, Kind: of.Kind, Name: of.Name, Controller: ptr.To(true)}}}
-		if id, ok := workload.OwnerOf(pod, e.Namespace, lookup.Jobs{Reader: c.client}); ok {
+		if id, ok := workload.OwnerOf(pod, e.Namespace, lookup.Owners{Reader: c.client}); ok {
 			ids = append(ids, id)
 		}
 	}

@@ -26,6 +26,9 @@ type Explanation struct {
 	Workload *ExplainedWorkload `json:"workload,omitempty"`
 	// Containers in the order of the recommendation; never nil.
 	Containers []ExplainedContainer `json:"containers"`
+	// NotSized are containers of running pods that the pod template does not have, by name. attune has no recommendation
+	// for them and does not change them.
+	NotSized []InjectedContainer `json:"notSized,omitempty"`
 	// Settings of the policy; nil if recorded usage was explained, or if the settings are not known.
 	Settings []Setting `json:"settings,omitempty"`
 }
@@ -45,6 +48,21 @@ type ExplainedWorkload struct {
 	Unreadable string `json:"unreadable,omitempty"`
 	// AdmissionWithdrawn is why new pods are created without admission resources, and until when; empty if they get them.
 	AdmissionWithdrawn string `json:"admissionWithdrawn,omitempty"`
+}
+
+// InjectedContainer is a container that admission added to pods, such as a service mesh's proxy.
+type InjectedContainer struct {
+	// Name of the container.
+	Name string `json:"name"`
+	// Sidecar is true for a native sidecar, an init container with restartPolicy Always.
+	Sidecar bool `json:"sidecar,omitempty"`
+	// Current is what it has in the first pod by name.
+	Current Amounts `json:"current"`
+	// Pods is the number of running pods that have it, Of the number of running pods.
+	Pods int `json:"pods"`
+	Of   int `json:"of"`
+	// Reason is why attune does not size it.
+	Reason string `json:"reason"`
 }
 
 // ExplainedContainer is one container's recommendation, and how it was computed.

@@ -63,7 +63,40 @@ func Explain(v View, fields []policy.Field, now time.Time) (Explanation, error) 
 		}
 		answer.Containers = append(answer.Containers, container)
 	}
+	answer.NotSized = l.injected()
 	return answer, nil
+}
+
+// injected returns the containers of running pods that the pod template does not have. Without the template it returns
+// none.
+func (l liveExplanation) injected() (found []InjectedContainer) {
+	if l.Workload.Template == nil {
+		return nil
+	}
+	for _, pod := range l.Pods {
+		for _, c := range podview.Read(pod) {
+			if _, known := podview.TemplateSize(l.Workload.Template, c.Name); known {
+				continue
+			}
+			i := slices.IndexFunc(found, func(x InjectedContainer) bool { return x.Name == c.Name })
+			if i < 0 {
+				reason := "injected, not in the pod template"
+				if l.Workload.Rollout.InProgress { // a pod of an older template may have had it there
+					reason = "not in the newest pod template"
+				}
+				if l.Settings != nil && l.Settings.Resize.Excluded[c.Name] {
+					reason += ", and the policy excludes it"
+				}
+				i = len(found)
+				found = append(found, InjectedContainer{
+					Name: c.Name, Sidecar: podview.IsSidecar(pod, podview.ContainerOf(pod, c.Name)), Current: AmountsOf(c.Size), Of: len(l.Pods), Reason: reason,
+				})
+			}
+			found[i].Pods++
+		}
+	}
+	slices.SortFunc(found, func(a, b InjectedContainer) int { return cmp.Compare(a.Name, b.Name) })
+	return found
 }
 
 // container explains one container with the stored holds and steps. addPods adds those of the next resize step.

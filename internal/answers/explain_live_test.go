@@ -70,6 +70,33 @@ func only(t *testing.T, v answers.View) answers.ExplainedContainer {
 	return answer.Containers[0]
 }
 
+// Containers that admission injected are named: a mesh's proxy as an ordinary container and as a native sidecar.
+func TestLiveNamesInjectedContainers(t *testing.T) {
+	var pods []*corev1.Pod
+	for _, name := range []string{"web-1", "web-2"} {
+		p := pod(name, size(200, 400, 1<<30, 2<<30))
+		always := corev1.ContainerRestartPolicyAlways
+		p.Spec.InitContainers = []corev1.Container{{Name: "migrate"}, {Name: "istio-proxy", RestartPolicy: &always, Resources: podview.ToRequirements(size(100, 2000, 128<<20, 1<<30))}}
+		pods = append(pods, p)
+	}
+	pods[1].Spec.Containers = append(pods[1].Spec.Containers, corev1.Container{Name: "vault-agent"})
+	v := live(stored(), pods...)
+	v.Settings.Resize.Excluded = map[string]bool{"vault-agent": true}
+	answer, err := answers.Explain(v, nil, time.Time{})
+	require.NoError(t, err)
+	require.Len(t, answer.NotSized, 2)
+	assert.True(t, answer.NotSized[0].Sidecar)
+	text, err := answer.Human(false)
+	require.NoError(t, err)
+	assert.Contains(t, text, "Container istio-proxy: injected, not in the pod template; not sized. 2 of 2 pods have it, with requests of 100m CPU and 128Mi memory\n")
+	assert.Contains(t, text, "Container vault-agent: injected, not in the pod template, and the policy excludes it; not sized. 1 of 2 pods have it, with requests of none CPU and none memory\n")
+	assert.NotContains(t, text, "migrate", "an init container that ends")
+	v.Workload.Template = nil
+	answer, err = answers.Explain(v, nil, time.Time{})
+	require.NoError(t, err)
+	assert.Empty(t, answer.NotSized, "the template is not known")
+}
+
 func TestLiveTakesEveryPodsOwnStep(t *testing.T) {
 	answer, err := answers.Explain(live(stored(),
 		pod("web-1", size(200, 400, 1<<30, 2<<30)),

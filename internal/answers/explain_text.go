@@ -7,6 +7,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"k8s.io/utils/ptr"
+
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
@@ -23,6 +25,9 @@ func (e Explanation) Human(wide bool) (string, error) {
 			out.line("")
 		}
 		out.container(container, wide)
+	}
+	for _, c := range e.NotSized {
+		out.line("\nContainer %s: %s; not sized. %s", c.Name, c.Reason, c.Has())
 	}
 	out.settings(e.Settings, wide)
 	return out.String(), nil
@@ -113,6 +118,12 @@ func (w *explanationWriter) container(c ExplainedContainer, wide bool) {
 	for _, pod := range c.Pods {
 		w.pod(pod, wide)
 	}
+}
+
+// Has says what an injected container requests, and how many pods have it.
+func (c InjectedContainer) Has() string {
+	text := func(amount *string) string { return cmp.Or(ptr.Deref(amount, ""), "none") }
+	return fmt.Sprintf("%d of %d pods have it, with requests of %s CPU and %s memory", c.Pods, c.Of, text(c.Current.CPURequest), text(c.Current.MemoryRequest))
 }
 
 // Basis says how much history the recommendation uses.

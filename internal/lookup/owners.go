@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,18 +18,28 @@ import (
 	"attune.io/attune/podview"
 )
 
-// Jobs finds the CronJob of a Job in a cache of Jobs. It implements workload.Lookup.
-type Jobs struct{ Reader client.Reader }
+// Owners finds the CronJob of a Job and the Deployment of an adopted ReplicaSet in a cache. It implements
+// workload.Lookup.
+type Owners struct{ Reader client.Reader }
 
 // JobOwner returns the name of the CronJob that owns a Job; empty for a standalone Job. known is false if the cache
 // does not have the Job.
-func (j Jobs) JobOwner(namespace, job string) (cronJob string, known bool) {
+func (j Owners) JobOwner(namespace, job string) (cronJob string, known bool) {
 	found := &batchv1.Job{}
 	err := j.Reader.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: job}, found, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return "", false
 	}
 	return cronJobOf(found), true
+}
+
+// ReplicaSetOwner returns the Deployment that adopted a ReplicaSet without a template hash (workload.Whole).
+func (j Owners) ReplicaSetOwner(namespace, replicaSet string) (workload.Identity, bool) {
+	found := &appsv1.ReplicaSet{}
+	if j.Reader.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: replicaSet}, found, client.UnsafeDisableDeepCopy) != nil {
+		return workload.Identity{}, false
+	}
+	return workload.AdopterOf(found)
 }
 
 // Listed has the CronJob of each Job, from one list, for callers without a cache. It implements workload.Lookup.
@@ -47,7 +58,12 @@ func ListJobs(ctx context.Context, reader client.Reader, namespace string) (List
 	return listed, nil
 }
 
-// JobOwner is like Jobs.JobOwner.
+// ReplicaSetOwner knows no ReplicaSets: their pods are shown without a workload.
+func (l Listed) ReplicaSetOwner(string, string) (workload.Identity, bool) {
+	return workload.Identity{}, false
+}
+
+// JobOwner is like Owners.JobOwner.
 func (l Listed) JobOwner(namespace, job string) (cronJob string, known bool) {
 	cronJob, known = l[client.ObjectKey{Namespace: namespace, Name: job}]
 	return cronJob, known
@@ -93,7 +109,7 @@ func get(ctx context.Context, reader client.Reader, sized workload.Sized, id wor
 // means that the pod has no workload or that no policy sizes it. Kinds of custom resources may differ only in case, and
 // recommendation names ignore case: so the identity is compared too.
 func Recommendation(ctx context.Context, reader client.Reader, pod *corev1.Pod) (*v1alpha1.AttuneRecommendation, error) {
-	id, owned := workload.OwnerOf(pod, pod.Namespace, Jobs{Reader: reader})
+	id, owned := workload.OwnerOf(pod, pod.Namespace, Owners{Reader: reader})
 	if !owned {
 		return nil, nil
 	}
@@ -112,7 +128,11 @@ func Recommendation(ctx context.Context, reader client.Reader, pod *corev1.Pod) 
 // Jobs in a namespace must not make each reconcile of its CronJobs slower. The objects belong to the cache: do not
 // change them.
 func Pods(ctx context.Context, reader client.Reader, id workload.Identity) ([]*corev1.Pod, error) {
-	if id.Kind != v1alpha1.KindCronJob {
+	switch id.Kind {
+	case v1alpha1.KindCronJob:
+	case v1alpha1.KindDeployment, v1alpha1.KindRollout:
+		return podsOfReplicaSets(ctx, reader, id)
+	default:
 		return pods(ctx, reader, id)
 	}
 	jobs := &batchv1.JobList{}
@@ -123,6 +143,31 @@ func Pods(ctx context.Context, reader client.Reader, id workload.Identity) ([]*c
 	var all []*corev1.Pod
 	for i := range jobs.Items {
 		some, err := pods(ctx, reader, workload.Identity{Kind: v1alpha1.KindJob, Namespace: id.Namespace, Name: jobs.Items[i].Name})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
+// podsOfReplicaSets returns the pods of a Deployment or Argo Rollout, with those of the ReplicaSets that it adopted. The
+// cache has only ReplicaSets without a template hash, so the list is short.
+func podsOfReplicaSets(ctx context.Context, reader client.Reader, id workload.Identity) ([]*corev1.Pod, error) {
+	all, err := pods(ctx, reader, id)
+	if err != nil {
+		return nil, err
+	}
+	sets := &appsv1.ReplicaSetList{}
+	options := []client.ListOption{client.InNamespace(id.Namespace), client.MatchingLabelsSelector{Selector: workload.Whole()}, client.UnsafeDisableDeepCopy}
+	if err := reader.List(ctx, sets, options...); err != nil {
+		return nil, fmt.Errorf("listing the replica sets of %s: %w", id, err)
+	}
+	for i := range sets.Items {
+		if of, adopted := workload.AdopterOf(&sets.Items[i]); !adopted || of != id {
+			continue
+		}
+		some, err := pods(ctx, reader, workload.Identity{Kind: v1alpha1.KindReplicaSet, Namespace: id.Namespace, Name: sets.Items[i].Name})
 		if err != nil {
 			return nil, err
 		}

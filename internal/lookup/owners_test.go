@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,6 +53,55 @@ func indexed(objects ...client.Object) client.Reader {
 		WithIndex(&batchv1.Job{}, workload.JobsByCronJob, func(o client.Object) []string { return workload.IndexOfJob(o) }).Build()
 }
 
+// The pods of a ReplicaSet that a Deployment adopted are the Deployment's, in the cache that keeps only ReplicaSets without
+// a template hash.
+func TestPodsOfAdoptedReplicaSetsAreTheDeployments(t *testing.T) {
+	set := func(name, deployment string) client.Object {
+		o := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
+		if deployment != "" {
+			o.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: deployment, Controller: ptr.To(true)}}
+		}
+		trimmed, err := trim.Object(o)
+		require.NoError(t, err)
+		return trimmed.(client.Object)
+	}
+	of := func(name, replicaSet, hash string) client.Object {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: replicaSet, Controller: ptr.To(true)}}
+		if hash != "" {
+			p.Labels = map[string]string{appsv1.DefaultDeploymentUniqueLabelKey: hash}
+		}
+		return p
+	}
+	rec := &v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "deployment-web"}}
+	rec.Spec.Workload = v1alpha1.WorkloadRef{Kind: v1alpha1.KindDeployment, Name: "web"}
+	scheme := runtime.NewScheme()
+	require.NoError(t, clientgoscheme.AddToScheme(scheme))
+	require.NoError(t, v1alpha1.AddToScheme(scheme))
+	reader := fake.NewClientBuilder().WithScheme(scheme).
+		WithIndex(&corev1.Pod{}, workload.PodsByWorkload, func(o client.Object) []string { return workload.IndexOf(o) }).
+		WithObjects(set("legacy-7f", "web"), set("alone", ""), set("other-8a", "api"), rec,
+			of("web-abc-1", "web-abc", "abc"), of("legacy-7f-1", "legacy-7f", ""), of("alone-1", "alone", ""), of("other-8a-1", "other-8a", "")).Build()
+	for id, want := range map[workload.Identity][]string{
+		{Kind: v1alpha1.KindDeployment, Namespace: "shop", Name: "web"}:   {"web-abc-1", "legacy-7f-1"},
+		{Kind: v1alpha1.KindDeployment, Namespace: "shop", Name: "api"}:   {"other-8a-1"},
+		{Kind: v1alpha1.KindReplicaSet, Namespace: "shop", Name: "alone"}: {"alone-1"},
+	} {
+		pods, err := lookup.Pods(t.Context(), reader, id)
+		require.NoError(t, err)
+		var names []string
+		for _, p := range pods {
+			names = append(names, p.Name)
+			owner, _ := workload.OwnerOf(p, "shop", lookup.Owners{Reader: reader})
+			assert.Equal(t, id, owner)
+		}
+		assert.Equal(t, want, names)
+	}
+	found, err := lookup.Recommendation(t.Context(), reader, of("legacy-7f-2", "legacy-7f", "").(*corev1.Pod))
+	require.NoError(t, err)
+	require.NotNil(t, found, "the pod's resizes are the Deployment's")
+}
+
 // The owner reference of a Job decides, not its name.
 func TestJobsAreKnownByTheirOwner(t *testing.T) {
 	objects := []client.Object{
@@ -80,7 +130,7 @@ func TestJobsAreKnownByTheirOwner(t *testing.T) {
 		if _, ok := o.(*corev1.Pod); !ok {
 			continue
 		}
-		if id, ok := workload.OwnerOf(o, "shop", lookup.Jobs{Reader: reader}); ok {
+		if id, ok := workload.OwnerOf(o, "shop", lookup.Owners{Reader: reader}); ok {
 			found[id.String()] = append(found[id.String()], o.GetName())
 			once, _ := workload.OwnerOf(o, "shop", listed)
 			assert.Equal(t, id, once, "who has no cache finds the same")

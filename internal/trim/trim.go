@@ -404,17 +404,22 @@ func specOf(w workload.Object) {
 }
 
 // status removes the conditions, which repeat the counts. For a Job it keeps whether it has ended, for a Deployment
-// whether the API server rejects its pods.
+// whether the API server rejects its pods, and how its rollout goes.
 func status(w workload.Object) {
 	switch o := w.(type) {
 	case *appsv1.Deployment:
-		rejected := exact(slices.DeleteFunc(o.Status.Conditions, func(c appsv1.DeploymentCondition) bool { return !workload.FailsToCreate(c) }))
-		if o.Status.Conditions = nil; len(rejected) > 0 {
-			c := rejected[0]
-			o.Status.Conditions = []appsv1.DeploymentCondition{{
-				Type: c.Type, Status: c.Status, Reason: workload.FailedCreate, LastTransitionTime: c.LastTransitionTime, Message: clip.Text(c.Message, mostWords),
-			}}
+		var left []appsv1.DeploymentCondition
+		for _, c := range o.Status.Conditions {
+			switch c = (appsv1.DeploymentCondition{Type: cut(c.Type), Status: cut(c.Status), Reason: cut(c.Reason), LastTransitionTime: c.LastTransitionTime, Message: clip.Text(c.Message, mostWords)}); {
+			case len(left) == 2: // the API server allows one of each type
+			case workload.FailsToCreate(c):
+				left = append(left, c)
+			case workload.Keeps(c):
+				c.Message = ""
+				left = append(left, c)
+			}
 		}
+		o.Status.Conditions = exact(left)
 	case *appsv1.StatefulSet:
 		o.Status.Conditions = nil
 	case *appsv1.DaemonSet:
@@ -455,8 +460,8 @@ const longestFlag, longestNote = 64, 16 << 10
 var kept = func() map[string]int {
 	of := map[string]int{v1alpha1.SeededAnnotation: longestNote, corev1.MirrorPodAnnotationKey: longestFlag}
 	for _, name := range []string{
-		v1alpha1.SkipAnnotation, v1alpha1.PausedAnnotation, v1alpha1.ResumedAnnotation, v1alpha1.UndoAnnotation,
-		workload.TooLargeAnnotation,
+		v1alpha1.SkipAnnotation, v1alpha1.PausedAnnotation, v1alpha1.ResumedAnnotation, v1alpha1.UndoAnnotation, v1alpha1.PromoteAnnotation,
+		workload.TooLargeAnnotation, appsv1.DeprecatedTemplateGeneration,
 		podview.KueueWorkload, workload.KarpenterDoNotDisrupt, workload.KarpenterDoNotEvict, workload.AutoscalerSafe, workload.DeschedulerPrefersNot,
 	} {
 		of[name] = longestFlag

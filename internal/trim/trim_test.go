@@ -165,7 +165,7 @@ func TestTrimmedWorkloads(t *testing.T) {
 		Annotations: map[string]string{corev1.LastAppliedConfigAnnotation: strings.Repeat("x", 500), "attune.io/paused": "true"},
 	}
 	deployment := &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Replicas: ptr.To(int32(4)), Template: template}}
-	deployment.Status = appsv1.DeploymentStatus{ObservedGeneration: 3, Replicas: 4, UpdatedReplicas: 2, Conditions: []appsv1.DeploymentCondition{{}}}
+	deployment.Status = appsv1.DeploymentStatus{ObservedGeneration: 3, Replicas: 4, UpdatedReplicas: 2, Conditions: []appsv1.DeploymentCondition{{}, {Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, LastTransitionTime: metav1.Unix(1, 0)}}}
 	cronJob := &batchv1.CronJob{ObjectMeta: meta}
 	cronJob.Spec.JobTemplate.Spec = batchv1.JobSpec{Parallelism: ptr.To(int32(2)), Template: template}
 	for name, object := range map[string]workload.Object{

@@ -20,6 +20,10 @@ type Lookup interface {
 	// JobOwner returns the name of the CronJob that owns a Job; empty for a standalone Job. known is false if the Job
 	// is not known.
 	JobOwner(namespace, job string) (cronJob string, known bool)
+	// ReplicaSetOwner returns the Deployment or Argo Rollout that controls a ReplicaSet without a template hash: the
+	// Deployment controller adopts each ReplicaSet that its selector matches, and neither renames nor labels it. known is
+	// false if no such ReplicaSet is known or if it is standalone.
+	ReplicaSetOwner(namespace, replicaSet string) (owner Identity, known bool)
 }
 
 // ArgoHashLabel names the template of a pod of a Rollout, as the label pod-template-hash does for a Deployment.
@@ -56,6 +60,11 @@ func OwnerOf(pod metav1.Object, namespace string, lookup Lookup) (Identity, bool
 	case GroupKindOf(v1alpha1.KindStatefulSet), GroupKindOf(v1alpha1.KindDaemonSet):
 	case GroupKindOf(v1alpha1.KindReplicaSet):
 		kind, name = ofReplicaSet(name, pod.GetLabels())
+		if kind == v1alpha1.KindReplicaSet && lookup != nil {
+			if adopter, known := lookup.ReplicaSetOwner(namespace, name); known {
+				kind, name = adopter.Kind, adopter.Name
+			}
+		}
 	case GroupKindOf(v1alpha1.KindJob):
 		kind, name = ofJob(namespace, name, lookup)
 	default:
@@ -131,7 +140,8 @@ const (
 )
 
 // IndexOf returns a pod's value in PodsByWorkload: its workload, or its Job for the pod of a Job, even if a CronJob
-// owns the Job. The index is computed once per pod, and the owner of the Job may become known only later.
+// owns the Job, and the ReplicaSet that a Deployment adopted. The index is computed once per pod, and the owner of the
+// Job may become known only later.
 func IndexOf(pod metav1.Object) []string {
 	id, ok := OwnerOf(pod, pod.GetNamespace(), itself{})
 	if !ok {
@@ -148,7 +158,16 @@ func IndexOfJob(job runtime.Object) []string {
 	return nil
 }
 
-// itself is a Lookup that treats every Job as standalone.
+// AdopterOf returns the Deployment or Argo Rollout that controls a ReplicaSet; false for a standalone one.
+func AdopterOf(replicaSet *appsv1.ReplicaSet) (Identity, bool) {
+	w, ok := From(replicaSet)
+	kind, known := KindOf(w.OwnedBy.GroupKind)
+	return Identity{Kind: kind, Namespace: w.Namespace, Name: w.OwnedBy.Name}, ok && known && w.Part()
+}
+
+// itself is a Lookup that treats every Job and every ReplicaSet without a template hash as standalone.
 type itself struct{}
 
 func (itself) JobOwner(string, string) (string, bool) { return "", true }
+
+func (itself) ReplicaSetOwner(string, string) (Identity, bool) { return Identity{}, false }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -102,6 +103,28 @@ type jobs map[string]string
 func (j jobs) JobOwner(namespace, job string) (string, bool) {
 	owner, known := j[namespace+"/"+job]
 	return owner, known
+}
+
+// ReplicaSetOwner knows the ReplicaSet legacy-7f, which Deployment web adopted.
+func (jobs) ReplicaSetOwner(namespace, replicaSet string) (workload.Identity, bool) {
+	return workload.Identity{Kind: v1alpha1.KindDeployment, Namespace: namespace, Name: "web"}, replicaSet == "legacy-7f"
+}
+
+// A Deployment adopts ReplicaSets whose names are not its own (kubernetes/kubernetes#108372); the owner reference counts.
+func TestAdoptedReplicaSetsBelongToTheDeployment(t *testing.T) {
+	for name, want := range map[string]string{"legacy-7f": "Deployment/web", "alone": "ReplicaSet/alone"} {
+		got, ok := workload.OwnerOf(ownedBy("apps/v1", "ReplicaSet", name), "shop", jobs{})
+		assert.True(t, ok)
+		assert.Equal(t, want, got.String())
+	}
+	adopted := &appsv1.ReplicaSet{ObjectMeta: ownedBy("apps/v1", "Deployment", "web").ObjectMeta}
+	adopter, ok := workload.AdopterOf(adopted)
+	assert.True(t, ok)
+	assert.Equal(t, "Deployment/web", adopter.String())
+	_, ok = workload.AdopterOf(&appsv1.ReplicaSet{})
+	assert.False(t, ok)
+	_, ok = workload.AdopterOf(&appsv1.ReplicaSet{ObjectMeta: ownedBy("example.com/v1", "Deployment", "web").ObjectMeta})
+	assert.False(t, ok)
 }
 
 // A known owner takes precedence over the format of a name.

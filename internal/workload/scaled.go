@@ -119,7 +119,9 @@ func progressOfScaled(o *ScaledObject) Rollout {
 	case status.UpdateRevision != "" && status.UpdateRevision == status.CurrentRevision:
 		return Rollout{}
 	case status.UpdatedReplicas != nil && status.Replicas != nil:
-		return outdated(*status.UpdatedReplicas, *status.Replicas, "")
+		r := outdated(*status.UpdatedReplicas, *status.Replicas, "")
+		r.Updated = 0 // a step of the kind's own canary must not be taken for a rollout that stands
+		return r
 	}
 	return Rollout{InProgress: true, Reason: "its status has no updatedReplicas, so a rollout may be in progress"}
 }

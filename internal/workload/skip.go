@@ -51,6 +51,13 @@ func (w Workload) Undo() (at time.Time, asked bool, err error) {
 	return at.UTC(), true, nil
 }
 
+// PromotedAt returns the time in the annotation that kubectl attune promote writes; zero: not set, or not a time. Sizes
+// that were verified later are not promoted.
+func (w Workload) PromotedAt() time.Time {
+	at, _ := time.Parse(time.RFC3339, w.Annotations[v1alpha1.PromoteAnnotation])
+	return at
+}
+
 // Annotations that exclude a pod from eviction: of Karpenter (current and former), of the Cluster Autoscaler, and of
 // the Descheduler.
 const (

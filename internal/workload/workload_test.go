@@ -143,7 +143,38 @@ func TestRollout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, ok := workload.From(c.object)
 			require.True(t, ok)
-			assert.Equal(t, workload.Rollout{InProgress: c.want != "", Reason: c.want}, w.Rollout)
+			assert.Equal(t, c.want != "", w.Rollout.InProgress)
+			assert.Equal(t, c.want, w.Rollout.Reason)
+		})
+	}
+}
+
+// What says that a rollout makes no progress, and which pods are its newest.
+func TestRolloutStands(t *testing.T) {
+	since := metav1.NewTime(time.Unix(1000, 0))
+	deployment := func(status corev1.ConditionStatus, reason string) runtime.Object {
+		return &appsv1.Deployment{ObjectMeta: meta(), Status: appsv1.DeploymentStatus{ObservedGeneration: 3, Replicas: 4, UpdatedReplicas: 1,
+			Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: status, Reason: reason, LastTransitionTime: since}}}}
+	}
+	const text = "1 of 4 pods run the newest template"
+	for name, c := range map[string]struct {
+		object runtime.Object
+		want   workload.Rollout
+	}{
+		"progresses": {deployment("True", "ReplicaSetUpdated"), workload.Rollout{InProgress: true, Reason: text, Updated: 1, Progresses: true}},
+		"given up": {deployment("False", "ProgressDeadlineExceeded"), workload.Rollout{
+			InProgress: true, Reason: text + "; the Deployment made no progress within progressDeadlineSeconds", Updated: 1, Halted: true, HaltedSince: since.Time,
+		}},
+		"the last rollout is over": {deployment("True", "NewReplicaSetAvailable"), workload.Rollout{InProgress: true, Reason: text, Updated: 1}},
+		"DaemonSet": {&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{appsv1.DeprecatedTemplateGeneration: "7"}},
+			Status: appsv1.DaemonSetStatus{CurrentNumberScheduled: 4, UpdatedNumberScheduled: 1}},
+			workload.Rollout{InProgress: true, Reason: text, Updated: 1, Label: "pod-template-generation", Newest: "7"}},
+		"StatefulSet": {&appsv1.StatefulSet{Status: appsv1.StatefulSetStatus{Replicas: 4, UpdatedReplicas: 1, UpdateRevision: "web-b", CurrentRevision: "web-a"}},
+			workload.Rollout{InProgress: true, Reason: text, Updated: 1, Label: appsv1.ControllerRevisionHashLabelKey, Newest: "web-b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, _ := workload.From(c.object)
+			assert.Equal(t, c.want, w.Rollout)
 		})
 	}
 }

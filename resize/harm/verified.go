@@ -31,6 +31,7 @@ func AddVerified(kept []v1alpha1.VerifiedResources, record v1alpha1.ResizeRecord
 		case kept[i].TemplateHash == size.TemplateHash && podview.FromResources(kept[i].Size) == podview.FromResources(size.Size):
 			// The same size was verified once more: Since keeps the first time.
 		default:
+			size.Promoted = kept[i].Promoted
 			kept[i] = size
 		}
 	}

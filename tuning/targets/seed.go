@@ -29,8 +29,8 @@ func seedMode(mode v1alpha1.UpdateType) string { return "Mode" + string(mode) }
 // seed returns the admission resources of new pods, or nil and the reason, which is stored as spec.seedBlocked. By
 // mode:
 //   - Initial: the target.
-//   - Canary and Auto: the last verified size (status.verified). A container without one gets its target, but only as a
-//     raise.
+//   - Canary and Auto: the last verified size (status.verified), with autoPromote off the last promoted one. A container
+//     without one gets its target, but only as a raise.
 //   - strategy Node: the highest usage of the last day.
 //
 // The revision is a hash of the content. A seed that caused a regression is marked bad by its revision
@@ -83,7 +83,8 @@ func seed(v View, targets []v1alpha1.ContainerTarget) (*v1alpha1.Seed, string) {
 type seeder struct {
 	View
 	// usesVerified reports that a verified size takes precedence over the target. A container without a verified size is
-	// then only raised: new pods must not try a lower size that no running pod has survived.
+	// then only raised: new pods must not try a lower size that no running pod has survived. If a user has to promote
+	// sizes, only a promoted size counts.
 	usesVerified bool
 }
 
@@ -103,7 +104,7 @@ func (v seeder) validUntil() time.Time {
 
 // container returns the seed of one container; false: it has no seed. Floors learned from OOM kills are applied last.
 func (v seeder) container(t v1alpha1.ContainerTarget) (v1alpha1.ContainerSeed, bool) {
-	verified := verifiedOf(v.Status.Verified, t.Name)
+	verified := verifiedOf(v.Status.Verified, t.Name, v.Settings.Resize.AwaitsPromotion())
 	s, stands := v.storedSeed(t)
 	if !stands {
 		s = v.fresh(t, verified)
@@ -273,10 +274,14 @@ func (v seeder) cpuBoost() *v1alpha1.CPUBoost {
 	}
 }
 
-// verifiedOf returns the verified size of a container; nil: no verified size.
-func verifiedOf(verified []v1alpha1.VerifiedResources, container string) *v1alpha1.Resources {
-	if v := podview.FirstIn(verified, func(v *v1alpha1.VerifiedResources) bool { return v.Name == container }); v != nil {
-		return &v.Size
+// verifiedOf returns the verified size of a container, or the promoted one; nil: there is none.
+func verifiedOf(verified []v1alpha1.VerifiedResources, container string, promoted bool) *v1alpha1.Resources {
+	v := podview.FirstIn(verified, func(v *v1alpha1.VerifiedResources) bool { return v.Name == container })
+	switch {
+	case v == nil:
+		return nil
+	case promoted:
+		return v.Promoted
 	}
-	return nil
+	return &v.Size
 }

@@ -49,7 +49,8 @@ func raisedOnly(s *v1alpha1.Seed) map[string]bool {
 // A size that no running pod has survived lowers no new pod, whatever sizes of other containers are verified.
 func TestAContainerWithoutAKeptSizeIsSeededAsARaise(t *testing.T) {
 	kept := func(name string, cpu recommender.Amount) v1alpha1.VerifiedResources {
-		return v1alpha1.VerifiedResources{Name: name, Size: podview.ToResources(recommender.Size{recommender.CPU: {Request: cpu}}), Since: metav1.NewTime(now)}
+		size := podview.ToResources(recommender.Size{recommender.CPU: {Request: cpu}})
+		return v1alpha1.VerifiedResources{Name: name, Size: size, Promoted: &size, Since: metav1.NewTime(now)}
 	}
 	for _, of := range []v1alpha1.UpdateType{v1alpha1.UpdateCanary, v1alpha1.UpdateAuto, v1alpha1.UpdateInitial} {
 		t.Run(string(of), func(t *testing.T) {
