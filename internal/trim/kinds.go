@@ -67,6 +67,15 @@ func sized(name corev1.ResourceName, target autoscalingv2.MetricTarget) bool {
 	return (name == corev1.ResourceCPU || name == corev1.ResourceMemory) && target.AverageValue == nil
 }
 
+// scaler keeps what attune reads of a VerticalPodAutoscaler or a ScaledObject, the only kinds that are read unstructured.
+func scaler(o *unstructured.Unstructured) {
+	if o.GetKind() == autoscale.ScaledObjectKind.Kind {
+		scaledObject(o)
+	} else {
+		vertical(o)
+	}
+}
+
 // vertical keeps the target and the mode of a VerticalPodAutoscaler. attune reads no other field, except the marks of
 // its own VPAs (package bridge) and whether they have a recommendation.
 func vertical(vpa *unstructured.Unstructured) {
@@ -77,8 +86,7 @@ func vertical(vpa *unstructured.Unstructured) {
 	vpa.Object = kept.Object
 }
 
-// scaledObject keeps the target of a KEDA ScaledObject, the name of its HPA, and the triggers for CPU and memory. VPAs and
-// ScaledObjects are the only kinds that are read unstructured.
+// scaledObject keeps the target of a KEDA ScaledObject, the name of its HPA, and the triggers for CPU and memory.
 func scaledObject(o *unstructured.Unstructured) {
 	const mostTriggers = 16 // an object needs one for each resource and container
 	kept := copyTexts(o, [][]string{

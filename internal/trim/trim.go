@@ -24,7 +24,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
@@ -55,11 +54,7 @@ func Object(o any) (any, error) {
 	case *autoscalingv2.HorizontalPodAutoscaler:
 		horizontal(of)
 	case *unstructured.Unstructured:
-		if of.GetKind() == autoscale.ScaledObjectKind.Kind {
-			scaledObject(of)
-		} else {
-			vertical(of)
-		}
+		scaler(of)
 	case *metav1.PartialObjectMetadata:
 		namespace(of)
 	// This case comes after the kinds above, which are not workloads. It accepts every kind that can own pods.
