@@ -697,6 +697,12 @@ type Originals struct {
 	// +listType=map
 	// +listMapKey=name
 	Containers []ContainerResources `json:"containers"`
+	// Template lists the containers that the pod template sets otherwise: another webhook or the platform changed their
+	// requests when the pods were created. Not set: the pods were created as the template says.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Template []ContainerResources `json:"template,omitempty"`
 }
 
 // Floor is a minimum learned from a regression: the lowest amount that is known to be safe.
