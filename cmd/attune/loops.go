@@ -106,9 +106,9 @@ func newShared(mgr ctrl.Manager, c Config, b boards) (shared, error) {
 	if err != nil {
 		return shared{}, err
 	}
-	seen := newKept(&c.Options)
+	seen, admission := newKept(&c.Options), c.admission()
 	return shared{
-		operator: c.process.namespace, settings: lookup.Reader{Client: mgr.GetClient(), Operator: c.operator(), Clusterwide: clusterwide},
+		operator: c.process.namespace, settings: lookup.Reader{Client: mgr.GetClient(), Operator: c.operator(), Clusterwide: clusterwide, Admission: &admission},
 		autoscalers: autoscalers, events: events.NewRecorder(seen.told.Keep(mgr.GetEventRecorder("attune")), clock.RealClock{}), kept: seen,
 	}, mgr.Add(autoscalers)
 }
@@ -116,10 +116,9 @@ func newShared(mgr ctrl.Manager, c Config, b boards) (shared, error) {
 // newPolicyLoop returns the loop that writes recommendations. It is a function of its own so that a test can check
 // that every field is set.
 func newPolicyLoop(mgr ctrl.Manager, c Config, of shared, b boards, histories *history.Store, followed *recent.Store) *policyloop.Controller {
-	admission := c.admission()
 	return &policyloop.Controller{
 		Client: mgr.GetClient(), Clock: clock.RealClock{}, Settings: of.settings, Autoscalers: of.autoscalers, Events: of.events,
-		History: histories, Recent: followed, Operator: of.operator, Admission: &admission, Sized: c.kinds.Sized,
+		History: histories, Recent: followed, Operator: of.operator, Sized: c.kinds.Sized,
 		Confirmed: b.confirmed, Reconfirmed: b.look.tellOne,
 		Nodes: policyloop.Nodes{Reader: mgr.GetClient(), AtLeast: c.loops.largest(), Largest: b.largest},
 	}

@@ -120,8 +120,6 @@ type Controller struct {
 	Reconfirmed func(types.NamespacedName)
 	// Operator is the namespace of this attune installation, which distinguishes it from others; empty: not known.
 	Operator string
-	// Admission knows in which namespaces the webhook sizes new pods; nil: not known, and nothing is said about it.
-	Admission *workload.Admission
 	// Sized are the kinds of workloads that the loop watches.
 	Sized workload.Sized
 	// Nodes limit the recommended resources; the zero value: no node is known, and there is no such limit.
@@ -233,23 +231,13 @@ func (c *Controller) report(ctx context.Context, p *v1alpha1.AttunePolicy, setti
 	}
 	return report{
 		now: now, policy: p, settings: settings, matched: matched, recommendations: out.recommendations, refused: out.refused,
-		sized: c.Sized, notSized: c.notSized(ctx, p, settings), implausible: c.implausible(settings, matched), thinCPU: c.thinCPU(settings, matched),
+		sized: c.Sized, notSized: c.Settings.NotSized(ctx, p.Namespace, settings.Resize.Mode), implausible: c.implausible(settings, matched), thinCPU: c.thinCPU(settings, matched),
 		usage: usageState{
 			State: source, lost: c.History.Lost(settings.Source, p.Namespace),
 			unanswered: c.History.Unanswered(settings.Source, p.Namespace),
 			unfollowed: c.Recent != nil && settings.Strategy == v1alpha1.StrategyNode && c.Recent.Refused(p.Namespace),
 		},
 	}
-}
-
-// notSized returns why new pods of the namespace are not sized at admission although the mode sizes them; empty: they
-// are, or it is not known.
-func (c *Controller) notSized(ctx context.Context, p *v1alpha1.AttunePolicy, settings policy.Settings) string {
-	namespace := lookup.Namespace()
-	if c.Admission == nil || !policy.SizesNewPods(settings.Resize.Mode) || c.Client.Get(ctx, client.ObjectKey{Name: p.Namespace}, namespace, client.UnsafeDisableDeepCopy) != nil {
-		return ""
-	}
-	return c.Admission.NotSized(p.Namespace, namespace.Labels)
 }
 
 // implausible names the first container of the policy with samples that were dropped in the last day because they are

@@ -4,12 +4,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/lookup"
-	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 )
 
@@ -26,11 +24,8 @@ func TestReadyNamesANamespaceWhoseNewPodsAreNotSized(t *testing.T) {
 	} {
 		namespace := lookup.Namespace()
 		namespace.Name, namespace.Labels = "shop", c.labels
-		controller := &Controller{Client: fake.NewClientBuilder().WithObjects(namespace).Build(), Admission: &workload.Admission{}}
-		p := &v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}}
-		settings := policy.Settings{}
-		settings.Resize.Mode = c.mode
-		assert.Equal(t, c.want, controller.notSized(t.Context(), p, settings), name)
+		settings := lookup.Reader{Client: fake.NewClientBuilder().WithObjects(namespace).Build(), Admission: &workload.Admission{}}
+		assert.Equal(t, c.want, settings.NotSized(t.Context(), "shop", c.mode), name)
 	}
 	assert.Equal(t, "; new pods are not sized at admission: why", remarks{report{notSized: "why"}}.notSized())
 	assert.Empty(t, remarks{report{}}.notSized())

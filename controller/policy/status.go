@@ -48,7 +48,7 @@ type report struct {
 	usage usageState
 	// sized are the kinds of workloads that the loop watches.
 	sized workload.Sized
-	// notSized is why new pods of the namespace are not sized (Controller.notSized).
+	// notSized is why new pods of the namespace are not sized (lookup.Reader.NotSized).
 	notSized string
 }
 
