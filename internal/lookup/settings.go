@@ -24,6 +24,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/workload"
 )
 
 // Reader reads policies and defaults. Operator is what the installation allows.
