@@ -58,6 +58,7 @@ var narrowings = []row[narrowing]{
 	{withoutHeld, steps | answers | reboosts, reasons{ReasonHPA}},
 	{withoutFailedLimits, steps | answers | undos | spikes, reasons{ReasonMemoryInUse}},
 	{withoutChildKills, steps, reasons{ReasonChildKilled}},
+	{withoutConsolidation, steps, reasons{ReasonNewPodsNotSized}},
 	{withinLimitRanges, all, reasons{ReasonLimitRange}},
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
@@ -439,4 +440,29 @@ func TestBlockOf(t *testing.T) {
 		record := lifecycle.NewRecord(mustPlan(t, web(), wish(tc.to)), web(), noon, auto())
 		assert.Equal(t, tc.want, BlockOf(record, tc.reason, noon), tc.name)
 	}
+}
+
+// Case B26: Karpenter removes a node whose pods request less. Where new pods have the template's size, it then starts a
+// new one, so nothing is lowered there.
+func TestPodsOfKarpenterAreLoweredOnlyWhereNewPodsAreSized(t *testing.T) {
+	const unlabelled = "the namespace does not have the label attune.io/inject=enabled"
+	for name, c := range map[string]struct {
+		karpenter bool
+		notSized  string
+		want      recommender.Size
+		left      []string
+	}{
+		"another node":                    {false, unlabelled, size(250, 500, 600, 1200), nil},
+		"new pods are sized":              {true, "", size(250, 500, 600, 1200), nil},
+		"new pods have the template size": {true, unlabelled, size(500, 1000, 600, 1200), []string{"app NewPodsNotSized"}},
+	} {
+		plan, refusal := Admit(web(), mustPlan(t, web(), wish(size(250, 500, 600, 1200))), world(func(w *GateInput) {
+			w.Node.Karpenter, w.Namespace.NotSized = c.karpenter, c.notSized
+		}))
+		require.Nil(t, refusal, name)
+		assert.Equal(t, c.want, specOf(plan.Apply(web()))["app"], name)
+		assert.Equal(t, c.left, leftOut(plan), name)
+	}
+	assert.True(t, OfKarpenter(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"karpenter.sh/nodepool": "default"}}}))
+	assert.False(t, OfKarpenter(nil))
 }

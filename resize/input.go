@@ -73,6 +73,8 @@ type NamespaceInput struct {
 	Reserved recommender.Size
 	// Terminating is true while the namespace is being deleted.
 	Terminating bool
+	// NotSized is why new pods of the namespace are not sized at admission; empty: they are.
+	NotSized string
 }
 
 // NodeInput has the facts about the pod's node that gates check.
@@ -84,6 +86,8 @@ type NodeInput struct {
 	Block NodeBlock
 	// Capabilities of the node. Unknown allocatable amounts are not checked.
 	Capabilities Capabilities
+	// Karpenter: Karpenter starts and removes the node (OfKarpenter).
+	Karpenter bool
 	// Reserved is the growth of other pods of the node that this reconcile has decided and no status shows yet.
 	Reserved recommender.Size
 }

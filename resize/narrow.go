@@ -80,6 +80,26 @@ func withoutChildKills(pod *corev1.Pod, p Plan, in GateInput) Plan {
 	})
 }
 
+// withoutConsolidation lowers nothing where Karpenter would undo it. A node whose pods request less looks empty, so
+// Karpenter removes it; pods that are not sized at admission then start at the size of their template, on a new node.
+func withoutConsolidation(_ *corev1.Pod, p Plan, in GateInput) Plan {
+	if in.Namespace.NotSized == "" || !in.Node.Karpenter {
+		return p
+	}
+	return narrowed(p, func(m Move) (recommender.Size, *Refusal) {
+		to := withoutDecreases(m)
+		if to == m.To {
+			return m.To, nil
+		}
+		return to, Refuse(ReasonNewPodsNotSized, "Karpenter would replace the pod by one of the template's size, because new pods are not sized: %s. Let attune size new pods too", in.Namespace.NotSized)
+	})
+}
+
+// OfKarpenter reports whether Karpenter starts and removes the node. A node that is not known is not Karpenter's.
+func OfKarpenter(node *corev1.Node) bool {
+	return node != nil && node.Labels["karpenter.sh/nodepool"] != ""
+}
+
 // hpaOf returns the HorizontalPodAutoscaler that blocks the resource, or "". The entry with the name "" applies to
 // every container.
 func hpaOf(holds map[string]Held, container string, r recommender.Resource) string {

@@ -65,7 +65,7 @@ func (d *gates) input(pod *corev1.Pod) resize.GateInput {
 		},
 		Node: resize.NodeInput{
 			Room: d.view.Looked.Rooms[node], Capabilities: d.view.capabilitiesOn(node),
-			Block: d.facts(node).BlockFor(pod.Namespace), Reserved: d.reservedOn[node],
+			Block: d.facts(node).BlockFor(pod.Namespace), Reserved: d.reservedOn[node], Karpenter: resize.OfKarpenter(d.view.Nodes[node].Node),
 		},
 		Unreachable: d.view.unreachable(status.Records),
 		NoRights:    d.view.Operator.NoRights, NoRightsUrgent: d.view.Operator.NoRightsUrgent,

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -23,7 +24,7 @@ import (
 func (d *learned) rememberOriginals() {
 	live := d.view.Live()
 	for _, pod := range live {
-		if d.records.has(pod) || d.originalsKnown(pod) || d.records.tooLarge(pod) {
+		if d.records.has(pod) || d.originalsKnown(pod) && !resizedAtStart(pod) || d.records.tooLarge(pod) {
 			continue
 		}
 		sizes := d.view.deriveOriginals(pod)
@@ -36,6 +37,44 @@ func (d *learned) rememberOriginals() {
 			})
 		}
 	}
+	if template := d.view.owner().Template; template != nil {
+		if i := slices.IndexFunc(live, d.view.newestTemplate); i >= 0 {
+			d.rememberTemplate(podview.TemplateHash(live[i]), template)
+		}
+	}
+}
+
+// resizedAtStart reports whether a booster resized the pod when it started, and attune did not: the pod then has the size
+// with which its owner wants it to run.
+func resizedAtStart(pod *corev1.Pod) bool {
+	return podview.ResizedAtStart(pod) && podview.ResizedByAttune(pod).IsZero() && seededOf(pod) == nil
+}
+
+// rememberTemplate stores what the template sets for the pods of the newest generation, where another webhook or the
+// platform created them with other requests. Otherwise a template that never changed would look changed.
+func (d *learned) rememberTemplate(hash string, template *corev1.PodTemplateSpec) {
+	for i, o := range d.originals {
+		if o.TemplateHash != hash {
+			continue
+		}
+		var other []v1alpha1.ContainerResources
+		for _, c := range o.Containers {
+			has := podview.FromResources(c.Resources)
+			size, ok := podview.TemplateSize(template, c.Name)
+			if size = asBorn(size, has); ok && requestsOf(size) != requestsOf(has) {
+				other = append(other, v1alpha1.ContainerResources{Name: c.Name, Resources: podview.ToResources(size)})
+			}
+		}
+		if !equality.Semantic.DeepEqual(other, o.Template) {
+			d.originals = slices.Clone(d.originals)
+			d.originals[i].Template = other
+		}
+	}
+}
+
+// requestsOf returns the requests of a size in millicores and bytes.
+func requestsOf(s recommender.Size) [2]recommender.Amount {
+	return [2]recommender.Amount{s[recommender.CPU].Request, s[recommender.Memory].Request}
 }
 
 // originalsKnown reports whether the generation of a pod is already stored and its controller names generations (a
@@ -105,7 +144,7 @@ func (d *learned) originalSizes(pod *corev1.Pod) []podview.Container {
 }
 
 // deriveOriginals derives the original resources of a pod's containers: from the pod's own spec if nothing has
-// changed it, and from the template if the pod was seeded or resized (a generation above 1). nil: it is not certain
+// changed it since its start, and from the template if the pod was seeded or resized (a generation above 1). nil: it is not certain
 // which template created the pod, and an undo would restore wrong resources.
 func (v *View) deriveOriginals(pod *corev1.Pod) []v1alpha1.ContainerResources {
 	// Users of the namespace can write the annotation, so a claim counts only if agrees accepts it.
@@ -114,7 +153,7 @@ func (v *View) deriveOriginals(pod *corev1.Pod) []v1alpha1.ContainerResources {
 	for _, c := range podview.Read(pod) {
 		size, known := c.Size, true
 		claim, claimed := claims[c.Name]
-		changed := claimed || pod.Generation > 1
+		changed := claimed || pod.Generation > 1 && !resizedAtStart(pod)
 		if changed && v.owner().Template == nil {
 			return nil
 		}

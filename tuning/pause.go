@@ -2,8 +2,10 @@ package tuning
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
@@ -43,6 +45,10 @@ type pauses struct {
 // countSupersession counts another field manager's resize that replaced one of attune's.
 func (d *pauses) countSupersession(record v1alpha1.ResizeRecord) {
 	d.reports.addRecordEvent(record, event.Warning(v1alpha1.EventResizeFailed, "Another field manager resized pod %s; attune dropped its own resize of the pod", record.PodName))
+	// A booster that finishes a start after attune's resize does not fight. If it goes on, the next one counts.
+	if slices.ContainsFunc(d.view.Pods, func(p *corev1.Pod) bool { return p.UID == record.PodUID && podview.ResizedAtStart(p) }) {
+		return
+	}
 	d.pauseAfterSupersessions(fmt.Sprintf(
 		"another field manager twice changed the resources of pods that attune had resized. Find it (kubectl get pod %s --show-managed-fields -o yaml)", record.PodName))
 }
@@ -99,10 +105,11 @@ func (d *pauses) pauseForOtherWriter() {
 }
 
 // lastWriter returns the pod that another field manager resized last, the field manager and the time; zero: no such
-// resize. A time more than clocksDiffer ahead is ignored, because the API server did not set it.
+// resize. A time more than clocksDiffer ahead is ignored, because the API server did not set it. A resize that is part
+// of a pod's start is ignored too: it is where the pod begins (rememberOriginals).
 func (v *View) lastWriter() (pod, by string, at time.Time) {
 	for _, p := range v.Pods {
-		if manager, when := podview.ResizedBy(p); when.After(at) && !when.After(v.Now.Add(clocksDiffer)) {
+		if manager, when := podview.ResizedBy(p); when.After(at) && !when.After(v.Now.Add(clocksDiffer)) && !podview.ResizedAtStart(p) {
 			pod, by, at = p.Name, manager, when
 		}
 	}

@@ -16,6 +16,8 @@ const (
 	MaxTries     = 32
 	// MaxFailedStarts bounds status.failedStarts.
 	MaxFailedStarts = 20
+	// MaxHPABindings bounds spec.hpaBindings.
+	MaxHPABindings = 8
 )
 
 // AttuneRecommendationSpec holds what attune recommends for a workload. Only the policy loop writes it.
@@ -78,6 +80,33 @@ type AttuneRecommendationSpec struct {
 	// attune remembers, after a restart, a node pool that was scaled to zero. Not set: not known.
 	// +optional
 	LargestNode *LargestNode `json:"largestNode,omitempty"`
+
+	// HPABindings lists the requests on which a HorizontalPodAutoscaler scales, or scaled less than 24 hours ago. attune
+	// does not change these requests. They are stored so that an HPA that is deleted for a while, also while the operator
+	// restarts, still blocks them.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	HPABindings []HPABinding `json:"hpaBindings,omitempty"`
+}
+
+// HPABinding is a request on which a HorizontalPodAutoscaler scales by utilization.
+type HPABinding struct {
+	// HPA is the name of the HorizontalPodAutoscaler.
+	HPA string `json:"hpa"`
+	// Container of the request. Not set: every container of the pod.
+	// +optional
+	Container string `json:"container,omitempty"`
+	// Resource of the request.
+	// +kubebuilder:validation:Enum=cpu;memory
+	Resource string `json:"resource"`
+	// Percent is the target utilization in percent of the request. Not set: not known.
+	// +optional
+	Percent int32 `json:"percent,omitempty"`
+	// Gone is since when the HPA does not scale the workload: it was deleted, or its minReplicas and maxReplicas became
+	// equal. Not set: it scales the workload. The binding is removed 24 hours later.
+	// +optional
+	Gone *metav1.Time `json:"gone,omitempty"`
 }
 
 // LargestNode holds the greatest allocatable CPU and memory of the nodes on which the pods of a workload may run. For
@@ -672,6 +701,12 @@ type Originals struct {
 	// +listType=map
 	// +listMapKey=name
 	Containers []ContainerResources `json:"containers"`
+	// Template lists the containers that the pod template sets otherwise: another webhook or the platform changed their
+	// requests when the pods were created. Not set: the pods were created as the template says.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Template []ContainerResources `json:"template,omitempty"`
 }
 
 // Floor is a minimum learned from a regression: the lowest amount that is known to be safe.

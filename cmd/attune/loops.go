@@ -106,9 +106,9 @@ func newShared(mgr ctrl.Manager, c Config, b boards) (shared, error) {
 	if err != nil {
 		return shared{}, err
 	}
-	seen := newKept(&c.Options)
+	seen, admission := newKept(&c.Options), c.admission()
 	return shared{
-		operator: c.process.namespace, settings: lookup.Reader{Client: mgr.GetClient(), Operator: c.operator(), Clusterwide: clusterwide},
+		operator: c.process.namespace, settings: lookup.Reader{Client: mgr.GetClient(), Operator: c.operator(), Clusterwide: clusterwide, Admission: &admission},
 		autoscalers: autoscalers, events: events.NewRecorder(seen.told.Keep(mgr.GetEventRecorder("attune")), clock.RealClock{}), kept: seen,
 	}, mgr.Add(autoscalers)
 }

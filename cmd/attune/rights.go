@@ -20,6 +20,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	workloadloop "attune.io/attune/controller/workload"
+	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/loop"
 	"attune.io/attune/internal/workload"
 )
@@ -134,6 +135,7 @@ func (p program) watchedKinds(workloads kinds) (all []schema.GroupResource) {
 		schema.GroupResource{Group: "batch", Resource: "jobs"}, schema.GroupResource{Group: "batch", Resource: "cronjobs"},
 		schema.GroupResource{Group: "policy", Resource: "poddisruptionbudgets"},
 		schema.GroupResource{Group: "autoscaling", Resource: "horizontalpodautoscalers"}, schema.GroupResource{Group: "autoscaling.k8s.io", Resource: "verticalpodautoscalers"},
+		schema.GroupResource{Group: autoscale.ScaledObjectKind.Group, Resource: "scaledobjects"},
 	)
 }
 

@@ -126,9 +126,12 @@ func (e *environment) targets(ctx context.Context, arguments []string) (r reach,
 	return r, selected, err
 }
 
+// fieldManager shows in managedFields that the plugin wrote an annotation. It must not begin with "kubectl": Flux's
+// kustomize-controller takes the fields of such managers over, and then removes them.
+const fieldManager = "attune-cli"
+
 // on writes the annotations on one workload and reports whether that changed it. It rejects a workload that belongs to
-// another one, such as a Deployment's ReplicaSet, because the operator reads the annotations of the owner. The field
-// manager is kubectl-attune, so managedFields shows the origin of an annotation.
+// another one, such as a Deployment's ReplicaSet, because the operator reads the annotations of the owner.
 func (a annotation) on(ctx context.Context, c client.Client, id workload.Identity) (bool, error) {
 	found, object, err := getWorkload(ctx, c, id)
 	if err != nil {
@@ -155,7 +158,7 @@ func (a annotation) on(ctx context.Context, c client.Client, id workload.Identit
 	if err != nil {
 		return false, err
 	}
-	if err := c.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch), client.FieldOwner("kubectl-attune")); err != nil {
+	if err := c.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldManager)); err != nil {
 		return false, fmt.Errorf("writing the annotation %s on %s: %w", strings.Join(slices.Sorted(maps.Keys(wanted)), " and "), id, err)
 	}
 	return true, nil

@@ -210,7 +210,7 @@ func (c *Controller) look(ctx context.Context, p *v1alpha1.AttunePolicy, setting
 	if err != nil {
 		return c.unfinished(p, err)
 	}
-	report := c.report(p, settings, matched, out, unread, now)
+	report := c.report(ctx, p, settings, matched, out, unread, now)
 	c.published.publish(client.ObjectKeyFromObject(p), report)
 	result := reconcile.Result{RequeueAfter: nextTry(out.refused, now)}
 	// See anothers: two installations would otherwise alternately overwrite one status. A cluster policy still gets
@@ -249,7 +249,7 @@ func (c *Controller) pace(p *v1alpha1.AttunePolicy, settings policy.Settings, no
 
 // report collects the inputs of the policy's status after a reconcile. unread is why the history is not read; nil: it
 // is.
-func (c *Controller) report(p *v1alpha1.AttunePolicy, settings policy.Settings, matched matched, out outcome, unread error, now time.Time) report {
+func (c *Controller) report(ctx context.Context, p *v1alpha1.AttunePolicy, settings policy.Settings, matched matched, out outcome, unread error, now time.Time) report {
 	source, _ := c.History.State(settings.Source)
 	source.Last = source.Last.About(p.Namespace)
 	if unread != nil {
@@ -258,7 +258,7 @@ func (c *Controller) report(p *v1alpha1.AttunePolicy, settings policy.Settings, 
 	return report{
 		now: now, policy: p, settings: settings, matched: matched, recommendations: out.recommendations, refused: out.refused,
 		flaps: c.policies.paces.Of(client.ObjectKeyFromObject(p)).quick >= flapping,
-		sized: c.Sized, implausible: c.implausible(settings, matched), thinCPU: c.thinCPU(settings, matched),
+		sized: c.Sized, notSized: c.Settings.NotSized(ctx, p.Namespace, settings.Resize.Mode), implausible: c.implausible(settings, matched), thinCPU: c.thinCPU(settings, matched),
 		usage: usageState{
 			State: source, lost: c.History.Lost(settings.Source, p.Namespace),
 			unanswered: c.History.Unanswered(settings.Source, p.Namespace),

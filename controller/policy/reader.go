@@ -40,7 +40,7 @@ func (r reader) view(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomme
 		Workload: w, Policy: pass.policy, Settings: pass.settings, Digest: pass.digest,
 		History: targets.History{Profiles: r.profiles(pass, w), Implausible: r.implausible(pass, w), Young: pass.young},
 		Stored:  rec.Spec,
-		Status:  rec.Status, Blocked: holds.On, Now: pass.now,
+		Status:  rec.Status, Blocked: holds.On, HPABindings: holds.Stored(), Now: pass.now,
 	}
 	v.Largest, v.Gone = r.bound(ctx, pass, rec, w)
 	v.History.Silent = r.silent(ctx, pass, w, targets.Newest(v.History.Profiles))
@@ -140,8 +140,9 @@ func fresh(profiles map[string]recommender.Profile, since time.Time) bool {
 	return false
 }
 
-// holds returns the resources of a workload that autoscalers control; errUnlisted: they are not known.
-func (r reader) holds(ctx context.Context, w workload.Workload) (autoscale.Holds, error) {
+// holds returns the resources of a workload that autoscalers control, or controlled less than a day ago; errUnlisted:
+// they are not known.
+func (r reader) holds(ctx context.Context, rec *v1alpha1.AttuneRecommendation, w workload.Workload, now time.Time) (autoscale.Holds, error) {
 	if r.autoscalers == nil {
 		return autoscale.Holds{}, nil
 	}
@@ -149,7 +150,7 @@ func (r reader) holds(ctx context.Context, w workload.Workload) (autoscale.Holds
 	if err != nil {
 		return holds, fmt.Errorf("%w: %w", errUnlisted, err)
 	}
-	return holds, nil
+	return holds.WithStored(rec.Spec.HPABindings, now), nil
 }
 
 // errUnlisted means that the autoscalers are not known, so nothing is recommended. A target for a resource that an

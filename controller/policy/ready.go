@@ -52,7 +52,7 @@ func (r readiness) condition() metav1.Condition {
 	return metav1.Condition{
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonMonitoring,
 		Message: fmt.Sprintf("watching %d workloads", len(r.matched.won)) + remarks.tooLarge() + remarks.coarse() + remarks.shortPast() +
-			remarks.notFollowed() + remarks.tooMuch() + remarks.crowded() + remarks.implausible() + remarks.flaps() + remarks.unmeant() + remarks.complaint(),
+			remarks.notFollowed() + remarks.tooMuch() + remarks.crowded() + remarks.implausible() + remarks.flaps() + remarks.unmeant() + remarks.notSized() + remarks.complaint(),
 	}
 }
 
@@ -221,6 +221,11 @@ func (r remarks) implausible() string {
 func (r remarks) flaps() string {
 	return remark(r.report.flaps, "; the settings of the policy change every few seconds, so attune applies at most one change per minute. "+
 		"Find the field managers that overwrite each other in metadata.managedFields of the policy and of its defaults")
+}
+
+// notSized remarks that new pods keep the resources of their template, and that each replaced pod is resized again.
+func (r remarks) notSized() string {
+	return remark(r.report.notSized != "", "; new pods are not sized at admission: %s", r.report.notSized)
 }
 
 // unmeant remarks settings that probably do not do what the user means.

@@ -133,7 +133,7 @@ func (s *sizer) size(ctx context.Context, w workload.Workload) (*v1alpha1.Attune
 	if err != nil || anothers(s.loop.Operator, rec) {
 		return rec, err
 	}
-	holds, err := s.holds(ctx, w)
+	holds, err := s.holds(ctx, rec, w, s.now)
 	if err != nil {
 		return nil, err
 	}

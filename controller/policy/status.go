@@ -50,6 +50,8 @@ type report struct {
 	usage usageState
 	// sized are the kinds of workloads that the loop watches.
 	sized workload.Sized
+	// notSized is why new pods of the namespace are not sized (lookup.Reader.NotSized).
+	notSized string
 }
 
 // usageState is the state of the policy's source and histories.

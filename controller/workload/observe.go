@@ -112,6 +112,7 @@ func (c *Controller) observeAutoscalers(ctx context.Context, w *tuning.View) *re
 	if w.Autoscalers, err = c.Autoscalers.Of(ctx, *w.Workload); err != nil {
 		return notKnown(ctx, "autoscalers", err)
 	}
+	w.Autoscalers = w.Autoscalers.WithStored(w.Rec.Spec.HPABindings, w.Now)
 	return nil
 }
 

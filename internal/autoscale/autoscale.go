@@ -2,8 +2,9 @@
 // change these. The package is pure: callers pass in HorizontalPodAutoscalers and VerticalPodAutoscalers.
 //
 // target.go compares the target of an autoscaler with a workload and reports whether a VPA sizes the workload (Sizes).
-// ours.go recognizes the VPAs that attune writes (Ours). horizontal.go reads which requests an HPA scales on
-// (Bindings). autoscale.go combines both into Holds, for the recommender (On) and for the resize gates (Gate). The one
+// horizontal.go reads which requests an HPA scales on (Bindings), keda.go which ones a ScaledObject scales on.
+// stored.go adds the HPAs that went away less than a day ago. autoscale.go recognizes the VPAs that attune writes
+// (Ours), and combines all into Holds, for the recommender (On) and for the resize gates (Gate). The one
 // exception is memory after an OOM kill (resize.OOMFloor).
 //
 // The package never changes an autoscaler. Start reading with Autoscalers.Of.
@@ -38,6 +39,8 @@ type Autoscalers struct {
 	HPAs []autoscalingv2.HorizontalPodAutoscaler
 	// VPAs are the VerticalPodAutoscalers, unstructured (VPAKind).
 	VPAs []unstructured.Unstructured
+	// ScaledObjects are KEDA's ScaledObjects, unstructured (ScaledObjectKind).
+	ScaledObjects []unstructured.Unstructured
 }
 
 // Of returns the holds of the autoscalers on a workload. The order of the result depends on names only, so equal
@@ -46,6 +49,16 @@ func (a Autoscalers) Of(w workload.Workload) Holds {
 	var h Holds
 	for i := range a.HPAs {
 		h.bindings = append(h.bindings, Bindings(&a.HPAs[i], w)...)
+		if ofHPA(&a.HPAs[i]).names(w) && !fixed(&a.HPAs[i]) {
+			h.scaling = append(h.scaling, a.HPAs[i].Name)
+		}
+	}
+	for i := range a.ScaledObjects {
+		for _, b := range ScaledObjectBindings(&a.ScaledObjects[i], w) {
+			if !slices.ContainsFunc(h.bindings, b.same) {
+				h.bindings = append(h.bindings, b)
+			}
+		}
 	}
 	slices.SortStableFunc(h.bindings, func(a, b Binding) int { return cmp.Compare(a.HPA, b.HPA) })
 	for i := range a.VPAs {
@@ -63,6 +76,8 @@ type Holds struct {
 	bindings []Binding
 	// vpa is the name of the VPA that sizes the workload, the first one by name; empty if there is no such VPA.
 	vpa string
+	// scaling are the names of the HPAs that scale the workload and are not fixed, on whatever metric.
+	scaling []string
 }
 
 // On returns the hold on a resource of a container, or nil. A VPA takes precedence: it holds every resource.
@@ -105,7 +120,7 @@ func (h Holds) Gate(targets []v1alpha1.ContainerTarget, floors []v1alpha1.Floor,
 			if !b.binds(t.Name, b.Resource) || passes {
 				continue
 			}
-			held.By = cmp.Or(held.By, b.HPA)
+			held.By = cmp.Or(held.By, b.name())
 			held.Of[b.Resource] = true
 		}
 		gate[t.Name] = held

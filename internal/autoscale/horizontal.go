@@ -3,6 +3,7 @@ package autoscale
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -17,12 +18,17 @@ import (
 type Binding struct {
 	// HPA is the autoscaler's name.
 	HPA string
+	// ScaledObject is the name of the KEDA ScaledObject that creates the HPA, if only the ScaledObject says so: KEDA
+	// deletes the HPA of a paused one. Empty: the HPA itself says so.
+	ScaledObject string
 	// Container of the request; empty for every container of the pod.
 	Container string
 	// Resource of the request.
 	Resource recommender.Resource
 	// Percent is the target utilization in percent of the request; 0 if not known.
 	Percent int32
+	// Gone is since when the HPA no longer scales the workload, in UTC; zero: it does.
+	Gone time.Time
 }
 
 // defaultPercent is the target CPU utilization of an HPA without metrics: the default of the autoscaling API.
@@ -32,11 +38,11 @@ const defaultPercent = 80
 // request, so another request leads to another number of replicas. Other metrics (average values, pods, objects,
 // external) do not depend on requests.
 //
-// An HPA with equal minReplicas and maxReplicas holds nothing: it cannot change the number of replicas. No other HPA is
-// exempt. The history cannot prove that an HPA would keep its number of replicas: it has only the highest replica's
+// An HPA with equal minReplicas and maxReplicas holds nothing: it cannot change the number of replicas. If it was
+// different within the last day, the stored binding holds (Holds.WithStored). No other HPA is exempt. The history cannot prove that an HPA would keep its number of replicas: it has only the highest replica's
 // mean per sample. An HPA uses the mean of all replicas, over shorter windows, and the current number of replicas.
 func Bindings(hpa *autoscalingv2.HorizontalPodAutoscaler, w workload.Workload) []Binding {
-	if !ofHPA(hpa).names(w) || ptr.Deref(hpa.Spec.MinReplicas, 1) == hpa.Spec.MaxReplicas {
+	if !ofHPA(hpa).names(w) || fixed(hpa) {
 		return nil
 	}
 	if len(hpa.Spec.Metrics) == 0 {
@@ -52,6 +58,11 @@ func Bindings(hpa *autoscalingv2.HorizontalPodAutoscaler, w workload.Workload) [
 	return bindings
 }
 
+// fixed reports whether an HPA cannot change the number of replicas.
+func fixed(hpa *autoscalingv2.HorizontalPodAutoscaler) bool {
+	return ptr.Deref(hpa.Spec.MinReplicas, 1) == hpa.Spec.MaxReplicas
+}
+
 // binding reads one metric; false if the metric does not depend on requests.
 func binding(m *autoscalingv2.MetricSpec) (Binding, bool) {
 	switch {
@@ -65,11 +76,17 @@ func binding(m *autoscalingv2.MetricSpec) (Binding, bool) {
 
 // utilization checks the values instead of the target's type, as the HPA controller does.
 func utilization(container string, name corev1.ResourceName, t autoscalingv2.MetricTarget) (Binding, bool) {
-	r := slices.IndexFunc(recommender.Resources[:], func(r recommender.Resource) bool { return podview.NameOf(r) == name })
-	if r < 0 || t.AverageValue != nil {
+	r, ok := resourceOf(string(name))
+	if !ok || t.AverageValue != nil {
 		return Binding{}, false
 	}
-	return Binding{Container: container, Resource: recommender.Resources[r], Percent: ptr.Deref(t.AverageUtilization, 0)}, true
+	return Binding{Container: container, Resource: r, Percent: ptr.Deref(t.AverageUtilization, 0)}, true
+}
+
+// resourceOf returns a resource by its name in Kubernetes; false: attune does not size it.
+func resourceOf(name string) (recommender.Resource, bool) {
+	i := slices.IndexFunc(recommender.Resources[:], func(r recommender.Resource) bool { return string(podview.NameOf(r)) == name })
+	return recommender.Resource(max(i, 0)), i >= 0
 }
 
 // binds reports whether the binding applies to a resource of a container.
@@ -87,5 +104,17 @@ func (b Binding) String() string {
 		at = fmt.Sprintf(" (target %d %% of the request)", b.Percent)
 	}
 	return fmt.Sprintf("HorizontalPodAutoscaler %s scales on the %s utilization%s%s: another request would change the number of replicas",
-		b.HPA, b.Resource, of, at)
+		b.name(), b.Resource, of, at)
+}
+
+// name returns the name of the HPA, and why it blocks although it may not exist.
+func (b Binding) name() string {
+	switch {
+	case !b.Gone.IsZero():
+		return fmt.Sprintf("%s (gone, or with equal minReplicas and maxReplicas, since %s; in case it comes back, the block stays until %s)",
+			b.HPA, b.Gone.Format(time.RFC3339), b.Gone.Add(blockedFor).Format(time.RFC3339))
+	case b.ScaledObject != "":
+		return fmt.Sprintf("%s (of ScaledObject %s, also while it is paused)", b.HPA, b.ScaledObject)
+	}
+	return b.HPA
 }

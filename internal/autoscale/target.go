@@ -17,12 +17,16 @@ type target struct{ apiVersion, kind, name string }
 // key is equal for all targets that may be the same object. An index uses it; names then compares exactly.
 func (t target) key() string { return t.kind + "/" + t.name }
 
-// TargetKey returns the index key of a HorizontalPodAutoscaler or VerticalPodAutoscaler; empty for other objects.
+// TargetKey returns the index key of a HorizontalPodAutoscaler, VerticalPodAutoscaler or ScaledObject; empty for other
+// objects.
 func TargetKey(o runtime.Object) string {
 	switch o := o.(type) {
 	case *autoscalingv2.HorizontalPodAutoscaler:
 		return ofHPA(o).key()
 	case *unstructured.Unstructured:
+		if o.GetKind() == ScaledObjectKind.Kind {
+			return ofScaledObject(o).key()
+		}
 		return ofVPA(o).key()
 	}
 	return ""

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -25,20 +27,34 @@ import (
 type AutoscalerOptions struct {
 	Cache  cache.Cache
 	Served loop.Served
-	// Changed is called with the namespace of a VPA that was created, changed or deleted; "" means all namespaces.
+	// Changed is called with the namespace of a VPA or ScaledObject that was created, changed or deleted; "" means all
+	// namespaces.
 	Changed func(namespace string)
 	Clock   clock.WithTicker
-	// Every is the interval at which Start checks whether the cluster serves VPAs; 0 means 1 minute.
+	// Every is the interval at which Start checks whether the cluster serves VPAs and ScaledObjects; 0 means 1 minute.
 	Every time.Duration
 }
 
-// Autoscalers reads the holds of HPAs and VPAs. It is safe for concurrent use.
+// Autoscalers reads the holds of HPAs, VPAs and KEDA's ScaledObjects. It is safe for concurrent use.
 type Autoscalers struct {
 	AutoscalerOptions
-	// vpas: the cluster serves VPAs.
-	vpas atomic.Bool
-	// indexed: the informer of VPAs has its index. Only NewAutoscalers and then Start use it.
+	vpas, scaledObjects optional
+}
+
+// optional is a kind that not every cluster serves.
+type optional struct {
+	kind schema.GroupVersionKind
+	// serves: the cluster serves the kind.
+	serves atomic.Bool
+	// indexed: the informer of the kind has its index. Only NewAutoscalers and then Start use it.
 	indexed bool
+}
+
+// object returns an empty object of the kind.
+func (o *optional) object() *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(o.kind)
+	return u
 }
 
 // askedEvery is the default of AutoscalerOptions.Every.
@@ -52,19 +68,21 @@ const listPatience = 10 * time.Second
 func NewAutoscalers(ctx context.Context, o AutoscalerOptions) (*Autoscalers, error) {
 	o.Every = cmp.Or(o.Every, askedEvery)
 	l := &Autoscalers{AutoscalerOptions: o}
-	served, err := l.served()
-	if err != nil {
-		return nil, err
+	l.vpas.kind, l.scaledObjects.kind = autoscale.VPAKind, autoscale.ScaledObjectKind
+	for _, kind := range l.optional() {
+		served, err := l.served(kind)
+		if err == nil && served {
+			err = l.indexOnce(ctx, kind)
+		}
+		if err != nil {
+			return nil, err
+		}
+		kind.serves.Store(served)
 	}
-	if err := l.index(ctx, &autoscalingv2.HorizontalPodAutoscaler{}); err != nil {
-		return nil, err
-	}
-	if served {
-		err = l.indexVPAs(ctx)
-	}
-	l.vpas.Store(served)
-	return l, err
+	return l, l.index(ctx, &autoscalingv2.HorizontalPodAutoscaler{})
 }
+
+func (l *Autoscalers) optional() []*optional { return []*optional{&l.vpas, &l.scaledObjects} }
 
 // byTarget is the index of autoscalers by the key of their target.
 const byTarget = "attune.target"
@@ -77,13 +95,13 @@ func (l *Autoscalers) index(ctx context.Context, of client.Object) error {
 	return nil
 }
 
-// indexVPAs adds the index once per informer: a second index with the same name is an error.
-func (l *Autoscalers) indexVPAs(ctx context.Context) error {
-	if l.indexed {
+// indexOnce adds the index once per informer: a second index with the same name is an error.
+func (l *Autoscalers) indexOnce(ctx context.Context, kind *optional) error {
+	if kind.indexed {
 		return nil
 	}
-	err := l.index(ctx, vpaObject())
-	l.indexed = err == nil
+	err := l.index(ctx, kind.object())
+	kind.indexed = err == nil
 	return err
 }
 
@@ -100,82 +118,84 @@ func (l *Autoscalers) Of(ctx context.Context, w workload.Workload) (autoscale.Ho
 			return autoscale.Holds{}, fmt.Errorf("listing HorizontalPodAutoscalers: %w", err)
 		}
 		found.HPAs = append(found.HPAs, hpas.Items...)
-		if !l.vpas.Load() {
-			continue
+		for _, kind := range l.optional() {
+			if !kind.serves.Load() {
+				continue
+			}
+			list := &unstructured.UnstructuredList{}
+			list.SetGroupVersionKind(kind.kind)
+			if err := l.Cache.List(ctx, list, options...); err != nil {
+				return autoscale.Holds{}, fmt.Errorf("listing %ss: %w", kind.kind.Kind, err)
+			}
+			if kind == &l.vpas {
+				found.VPAs = append(found.VPAs, list.Items...)
+			} else {
+				found.ScaledObjects = append(found.ScaledObjects, list.Items...)
+			}
 		}
-		vpas := &unstructured.UnstructuredList{}
-		vpas.SetGroupVersionKind(autoscale.VPAKind)
-		if err := l.Cache.List(ctx, vpas, options...); err != nil {
-			return autoscale.Holds{}, fmt.Errorf("listing VerticalPodAutoscalers: %w", err)
-		}
-		found.VPAs = append(found.VPAs, vpas.Items...)
 	}
 	return found.Of(w), nil
 }
 
-// served reports whether the API server serves VPAs.
-func (l *Autoscalers) served() (bool, error) {
-	return loop.Serves(l.Served, autoscale.VPAKind.GroupVersion().WithResource("verticalpodautoscalers"))
+// served reports whether the API server serves the kind.
+func (l *Autoscalers) served(kind *optional) (bool, error) {
+	return loop.Serves(l.Served, kind.kind.GroupVersion().WithResource(strings.ToLower(kind.kind.Kind)+"s"))
 }
 
-// Start watches VPAs while the cluster serves them, until the context ends.
+// Start watches VPAs and ScaledObjects while the cluster serves them, until the context ends.
 func (l *Autoscalers) Start(ctx context.Context) error {
-	watching := false
+	watching := map[*optional]bool{}
 	for range loop.Every(ctx, l.Clock, l.Every) {
-		next, err := l.follow(ctx, watching)
-		if err != nil {
-			log.FromContext(ctx).Error(err, "Cannot follow VerticalPodAutoscalers; trying again", "after", l.Every)
+		for _, kind := range l.optional() {
+			next, err := l.follow(ctx, kind, watching[kind])
+			if err != nil {
+				log.FromContext(ctx).Error(err, "Cannot follow a kind of autoscalers; trying again", "kind", kind.kind.Kind, "after", l.Every)
+			}
+			watching[kind] = next
 		}
-		watching = next
 	}
 	return nil
 }
 
 // follow starts or stops the watch when the kind appears or disappears, and returns whether a watch is running.
-func (l *Autoscalers) follow(ctx context.Context, watching bool) (bool, error) {
-	served, err := l.served()
+func (l *Autoscalers) follow(ctx context.Context, kind *optional, watching bool) (bool, error) {
+	served, err := l.served(kind)
 	if err != nil {
 		return watching, err
 	}
-	if served == watching && served == l.vpas.Load() {
+	if served == watching && served == kind.serves.Load() {
 		if served {
 			return true, nil
 		}
 		// A list that ran while the kind disappeared may have started a new watch, which would fail for ever.
-		return false, l.Cache.RemoveInformer(ctx, vpaObject())
+		return false, l.Cache.RemoveInformer(ctx, kind.object())
 	}
 	if served {
-		// Add the index before Of lists VPAs by it.
-		if err := l.indexVPAs(ctx); err != nil {
+		// Add the index before Of lists the kind by it.
+		if err := l.indexOnce(ctx, kind); err != nil {
 			return watching, err
 		}
 	}
-	l.vpas.Store(served)
+	kind.serves.Store(served)
 	l.Changed("")
 	if served {
-		return l.watch(ctx)
+		return l.watch(ctx, kind)
 	}
-	l.indexed = false
-	return false, l.Cache.RemoveInformer(ctx, vpaObject())
-}
-
-func vpaObject() *unstructured.Unstructured {
-	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(autoscale.VPAKind)
-	return u
+	kind.indexed = false
+	return false, l.Cache.RemoveInformer(ctx, kind.object())
 }
 
 // HasVPAs reports whether the cluster served VPAs at the last check.
-func (l *Autoscalers) HasVPAs() bool { return l.vpas.Load() }
+func (l *Autoscalers) HasVPAs() bool { return l.vpas.serves.Load() }
 
-// watch calls Changed for every change of a VPA's spec. Status changes every minute and does not matter. attune's own
-// VPAs hold nothing.
-func (l *Autoscalers) watch(ctx context.Context) (bool, error) {
+// watch calls Changed for every change of an object's spec. Status changes every minute and does not matter. attune's
+// own VPAs hold nothing.
+func (l *Autoscalers) watch(ctx context.Context, kind *optional) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, listPatience)
 	defer cancel()
-	informer, err := l.Cache.GetInformer(ctx, vpaObject())
+	informer, err := l.Cache.GetInformer(ctx, kind.object())
 	if err != nil {
-		return false, fmt.Errorf("watching VerticalPodAutoscalers: %w", err)
+		return false, fmt.Errorf("watching %ss: %w", kind.kind.Kind, err)
 	}
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: l.notify,
@@ -201,14 +221,14 @@ func isOurs(object any) bool {
 	return ok && autoscale.Ours(u)
 }
 
-// notify calls Changed for a created or deleted VPA, unless attune wrote it.
+// notify calls Changed for a created or deleted autoscaler, unless attune wrote it.
 func (l *Autoscalers) notify(object any) {
 	if !isOurs(object) {
 		l.notifyTombstone(object)
 	}
 }
 
-// notifyTombstone calls Changed for a VPA, or for the tombstone of a VPA whose deletion event was missed.
+// notifyTombstone calls Changed for an autoscaler, or for the tombstone of one whose deletion event was missed.
 func (l *Autoscalers) notifyTombstone(object any) {
 	if key, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
 		namespace, _, _ := toolscache.SplitMetaNamespaceKey(key)

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/workload"
 )
 
@@ -56,6 +57,9 @@ func (s *shelf) note(what string) error {
 }
 
 func (s *shelf) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	if list.GetObjectKind().GroupVersionKind() == autoscale.ScaledObjectKind {
+		return s.note("list ScaledObjects")
+	}
 	if _, ok := list.(*autoscalingv2.HorizontalPodAutoscalerList); ok {
 		return s.note("list HPAs")
 	}
@@ -103,8 +107,8 @@ func TestAClusterWithoutVPAsIsNoError(t *testing.T) {
 }
 
 func TestFailedListIsAnError(t *testing.T) {
-	for _, what := range []string{"list HPAs", "list VPAs"} {
-		l, _ := started(t, &answers{kinds: []string{"VerticalPodAutoscaler"}}, &shelf{err: map[string]error{what: down}})
+	for _, what := range []string{"list HPAs", "list VPAs", "list ScaledObjects"} {
+		l, _ := started(t, &answers{kinds: []string{"VerticalPodAutoscaler", "ScaledObject"}}, &shelf{err: map[string]error{what: down}})
 		_, err := l.Of(t.Context(), web)
 		assert.ErrorIs(t, err, down, what)
 	}
@@ -117,7 +121,7 @@ func TestFollowingTheKind(t *testing.T) {
 	look := func(why string, want bool, changed int, did ...string) {
 		t.Helper()
 		s.did = nil
-		watching, _ = l.follow(ctx, watching)
+		watching, _ = l.follow(ctx, &l.vpas, watching)
 		assert.Equal(t, want, watching, why)
 		assert.Equal(t, changed, *changes, why)
 		assert.Equal(t, did, s.did, why)
@@ -131,10 +135,10 @@ func TestFollowingTheKind(t *testing.T) {
 	look("nothing new", true, 2)
 	*a = answers{err: down}
 	look("no answer changes nothing", true, 2)
-	assert.True(t, l.vpas.Load())
+	assert.True(t, l.vpas.serves.Load())
 	*a = answers{err: missing}
 	look("it went", false, 3, "end the watch")
-	assert.False(t, l.vpas.Load())
+	assert.False(t, l.vpas.serves.Load())
 	look("what a late reader has begun ends", false, 3, "end the watch")
 	*a = answers{kinds: []string{"VerticalPodAutoscaler"}}
 	look("it came back, to a new informer", true, 4, "index VPAs", "watch")

@@ -24,6 +24,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/workload"
 )
 
 // Reader reads policies and defaults. Operator is what the installation allows.
@@ -33,6 +34,8 @@ type Reader struct {
 	// Clusterwide is true if the operator uses AttuneClusterPolicies. An operator with watched namespaces, or without
 	// the kind in the API server, does not use them.
 	Clusterwide bool
+	// Admission knows in which namespaces the webhook sizes new pods; nil: not known.
+	Admission *workload.Admission
 }
 
 // Settings returns the resolved settings of a policy. With an error that Invalid recognizes they are good enough to
@@ -181,4 +184,14 @@ func (r Reader) labelsOf(ctx context.Context, namespace string) (map[string]stri
 		return nil, false, fmt.Errorf("reading namespace %s: %w", namespace, err)
 	}
 	return of.Labels, err == nil, nil
+}
+
+// NotSized returns why new pods of a namespace are not sized at admission although the mode sizes them; empty: they are,
+// or it is not known.
+func (r Reader) NotSized(ctx context.Context, namespace string, mode v1alpha1.UpdateType) string {
+	object := Namespace()
+	if r.Admission == nil || !policy.SizesNewPods(mode) || r.Client.Get(ctx, client.ObjectKey{Name: namespace}, object, client.UnsafeDisableDeepCopy) != nil {
+		return ""
+	}
+	return r.Admission.NotSized(namespace, object.Labels)
 }

@@ -24,6 +24,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
@@ -367,4 +368,27 @@ func TestPublishedVPAsKeepTheirMarks(t *testing.T) {
 		u.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: strings.Repeat("y", 1<<18), Kind: "ClusterRole", Name: strings.Repeat("y", 1<<18), UID: types.UID(strings.Repeat("y", 1<<18))}})
 	})
 	assert.Less(t, jsonBytes(t, long), 4<<10)
+}
+
+// A cached ScaledObject blocks the same as the whole one, and keeps nothing of its other triggers.
+func TestScaledObjectsKeepWhatTheyScaleOn(t *testing.T) {
+	var triggers []any
+	for range 1000 {
+		triggers = append(triggers, map[string]any{"type": "kafka", "metadata": map[string]any{"topic": strings.Repeat("x", 1000)}})
+	}
+	triggers = append(triggers, "none", map[string]any{"type": "cpu", "metricType": "Utilization", "metadata": map[string]any{"value": "70", "containerName": "app"}})
+	o := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": map[string]any{"name": "web", "namespace": "shop", "generation": int64(3)},
+		"spec": map[string]any{
+			"scaleTargetRef": map[string]any{"name": "web"}, "triggers": triggers,
+			"advanced": map[string]any{"horizontalPodAutoscalerConfig": map[string]any{"name": "scaler"}},
+		},
+	}}
+	web := workload.Workload{Identity: workload.Identity{Kind: v1alpha1.KindDeployment, Namespace: "shop", Name: "web"}}
+	before := autoscale.ScaledObjectBindings(o, web)
+	require.Len(t, before, 1)
+	_, err := trim.Object(o)
+	require.NoError(t, err)
+	assert.Equal(t, before, autoscale.ScaledObjectBindings(o, web))
+	assert.Less(t, len(clip.JSON(o.Object)), 1000)
 }

@@ -67,27 +67,69 @@ func sized(name corev1.ResourceName, target autoscalingv2.MetricTarget) bool {
 	return (name == corev1.ResourceCPU || name == corev1.ResourceMemory) && target.AverageValue == nil
 }
 
-// vertical keeps the target and the mode of a VerticalPodAutoscaler, and whether it boosts, the only kind that is read unstructured.
-func vertical(vpa *unstructured.Unstructured) {
-	// Copy the kept fields into an empty object: this drops unknown fields of other versions.
-	kept := &unstructured.Unstructured{Object: map[string]any{}}
-	kept.SetGeneration(vpa.GetGeneration())
-	// attune reads no other field of a VPA, except the marks of its own VPAs (package bridge) and whether they have a
-	// recommendation.
-	for _, path := range [][]string{
-		{"apiVersion"}, {"kind"}, {"metadata", "namespace"}, {"metadata", "name"}, {"metadata", "uid"}, {"metadata", "resourceVersion"},
-		{"metadata", "creationTimestamp"}, {"metadata", "deletionTimestamp"},
-		{"spec", "targetRef", "apiVersion"}, {"spec", "targetRef", "kind"}, {"spec", "targetRef", "name"}, {"spec", "updatePolicy", "updateMode"},
-	} {
-		if text, found, err := unstructured.NestedString(vpa.Object, path...); found && err == nil {
-			_ = unstructured.SetNestedField(kept.Object, cut(text), path...) // cannot fail: kept has only maps
-		}
+// scaler keeps what attune reads of a VerticalPodAutoscaler or a ScaledObject, the only kinds that are read unstructured.
+func scaler(o *unstructured.Unstructured) {
+	if o.GetKind() == autoscale.ScaledObjectKind.Kind {
+		scaledObject(o)
+	} else {
+		vertical(o)
 	}
+}
+
+// vertical keeps the target and the mode of a VerticalPodAutoscaler, and whether it boosts. attune reads no other field, except the marks of
+// its own VPAs (package bridge) and whether they have a recommendation.
+func vertical(vpa *unstructured.Unstructured) {
+	kept := copyTexts(vpa, [][]string{
+		{"spec", "targetRef", "apiVersion"}, {"spec", "targetRef", "kind"}, {"spec", "targetRef", "name"}, {"spec", "updatePolicy", "updateMode"},
+	})
 	if autoscale.Boosts(vpa) {
-		_ = unstructured.SetNestedMap(kept.Object, map[string]any{}, "spec", "startupBoost", "cpu") // as above
+		_ = unstructured.SetNestedMap(kept.Object, map[string]any{}, "spec", "startupBoost", "cpu") // cannot fail: kept has only maps
 	}
 	marks(vpa, kept)
 	vpa.Object = kept.Object
+}
+
+// scaledObject keeps the target of a KEDA ScaledObject, the name of its HPA, and the triggers for CPU and memory.
+func scaledObject(o *unstructured.Unstructured) {
+	const mostTriggers = 16 // an object needs one for each resource and container
+	kept := copyTexts(o, [][]string{
+		{"spec", "scaleTargetRef", "apiVersion"}, {"spec", "scaleTargetRef", "kind"}, {"spec", "scaleTargetRef", "name"},
+		{"spec", "advanced", "horizontalPodAutoscalerConfig", "name"},
+	})
+	field, _, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "triggers")
+	triggers, _ := field.([]any)
+	var sized []any
+	for _, t := range triggers {
+		trigger, _ := t.(map[string]any)
+		if kind := trigger["type"]; (kind == "cpu" || kind == "memory") && len(sized) < mostTriggers {
+			of := copyFields(trigger, [][]string{{"type"}, {"metricType"}, {"metadata", "type"}, {"metadata", "value"}, {"metadata", "containerName"}})
+			sized = append(sized, of)
+		}
+	}
+	_ = unstructured.SetNestedSlice(kept.Object, sized, "spec", "triggers") // cannot fail: kept has only maps
+	o.Object = kept.Object
+}
+
+// copyTexts returns an object with the identity of the given one and the strings at the paths: this drops unknown fields
+// of other versions.
+func copyTexts(o *unstructured.Unstructured, paths [][]string) *unstructured.Unstructured {
+	kept := &unstructured.Unstructured{Object: copyFields(o.Object, append([][]string{
+		{"apiVersion"}, {"kind"}, {"metadata", "namespace"}, {"metadata", "name"}, {"metadata", "uid"}, {"metadata", "resourceVersion"},
+		{"metadata", "creationTimestamp"}, {"metadata", "deletionTimestamp"},
+	}, paths...))}
+	kept.SetGeneration(o.GetGeneration())
+	return kept
+}
+
+// copyFields returns the strings at the paths, shortened.
+func copyFields(of map[string]any, paths [][]string) map[string]any {
+	kept := map[string]any{}
+	for _, path := range paths {
+		if text, found, err := unstructured.NestedString(of, path...); found && err == nil {
+			_ = unstructured.SetNestedField(kept, cut(text), path...) // cannot fail: kept has only maps
+		}
+	}
+	return kept
 }
 
 // marks keeps the fields by which attune recognizes its own VPAs, and the digest of its last write.

@@ -54,7 +54,7 @@ func Object(o any) (any, error) {
 	case *autoscalingv2.HorizontalPodAutoscaler:
 		horizontal(of)
 	case *unstructured.Unstructured:
-		vertical(of)
+		scaler(of)
 	case *metav1.PartialObjectMetadata:
 		namespace(of)
 	// This case comes after the kinds above, which are not workloads. It accepts every kind that can own pods.

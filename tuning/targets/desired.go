@@ -34,6 +34,7 @@ func Desired(v View) v1alpha1.AttuneRecommendationSpec {
 		Policy:         policy.RefOf(v.Policy),
 		Mode:           v.Settings.Resize.Mode,
 		SettingsDigest: v.Digest,
+		HPABindings:    v.HPABindings,
 	}
 	if v.Settings.Strategy != v1alpha1.StrategyWorkload {
 		spec.Strategy = v.Settings.Strategy

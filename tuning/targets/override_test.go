@@ -23,6 +23,13 @@ func generation(hash, cpu string, ago time.Duration) v1alpha1.Originals {
 	}
 }
 
+// createdWith is a generation whose pods another webhook or the platform created with another request.
+func createdWith(o v1alpha1.Originals, cpu string) v1alpha1.Originals {
+	o.Template = o.Containers
+	o.Containers = generation("", cpu, 0).Containers
+	return o
+}
+
 func TestARequestThatAPersonChangedIsMeant(t *testing.T) {
 	const hour = time.Hour
 	tests := map[string]struct {
@@ -30,15 +37,20 @@ func TestARequestThatAPersonChangedIsMeant(t *testing.T) {
 		request   string
 		want      recommender.Amount
 	}{
-		"never seen before":             {nil, "500m", 0},
-		"one generation":                {[]v1alpha1.Originals{generation("a", "500m", hour)}, "500m", 0},
-		"changed, no pod of it yet":     {[]v1alpha1.Originals{generation("a", "500m", 9*hour)}, "800m", 800},
-		"lowered, no pod of it yet":     {[]v1alpha1.Originals{generation("a", "500m", 9*hour)}, "200m", 200},
-		"changed an hour ago":           {[]v1alpha1.Originals{generation("a", "500m", 9*hour), generation("b", "800m", hour)}, "800m", 800},
-		"changed four hours ago":        {[]v1alpha1.Originals{generation("a", "500m", 9*hour), generation("b", "800m", 4*hour)}, "800m", 0},
-		"another generation, same size": {[]v1alpha1.Originals{generation("a", "500m", 9*hour), generation("b", "500m", hour)}, "500m", 0},
-		"rolled back":                   {[]v1alpha1.Originals{generation("a", "500m", 9*hour), generation("b", "800m", hour)}, "500m", 0},
-		"the template asks nothing":     {[]v1alpha1.Originals{generation("a", "500m", 9*hour)}, "0", 0},
+		"never seen before":               {nil, "500m", 0},
+		"one generation":                  {[]v1alpha1.Originals{generation("a", "500m", hour)}, "500m", 0},
+		"changed, no pod of it yet":       {[]v1alpha1.Originals{generation("a", "500m", 9*hour)}, "800m", 800},
+		"lowered, no pod of it yet":       {[]v1alpha1.Originals{generation("a", "500m", 9*hour)}, "200m", 200},
+		"changed an hour ago":             {[]v1alpha1.Originals{generation("a", "500m", 9*hour), generation("b", "800m", hour)}, "800m", 800},
+		"changed four hours ago":          {[]v1alpha1.Originals{generation("a", "500m", 9*hour), generation("b", "800m", 4*hour)}, "800m", 0},
+		"another generation, same size":   {[]v1alpha1.Originals{generation("a", "500m", 9*hour), generation("b", "500m", hour)}, "500m", 0},
+		"rolled back":                     {[]v1alpha1.Originals{generation("a", "500m", 9*hour), generation("b", "800m", hour)}, "500m", 0},
+		"a platform rounds the pods up":   {[]v1alpha1.Originals{createdWith(generation("a", "120m", 9*hour), "250m")}, "120m", 0},
+		"a booster differs by pod":        {[]v1alpha1.Originals{createdWith(generation("a", "500m", 9*hour), "2"), createdWith(generation("b", "500m", hour), "4")}, "500m", 0},
+		"changed under a booster":         {[]v1alpha1.Originals{createdWith(generation("a", "500m", 9*hour), "2"), createdWith(generation("b", "800m", hour), "2")}, "800m", 800},
+		"changed under a booster, long":   {[]v1alpha1.Originals{createdWith(generation("a", "500m", 9*hour), "2"), createdWith(generation("b", "800m", 4*hour), "2")}, "800m", 0},
+		"changed, no pod under a booster": {[]v1alpha1.Originals{createdWith(generation("a", "500m", 9*hour), "2")}, "800m", 800},
+		"the template asks nothing":       {[]v1alpha1.Originals{generation("a", "500m", 9*hour)}, "0", 0},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -104,27 +104,33 @@ func newFor(settings policy.Settings) time.Duration {
 	return time.Duration(settings.Recommender.MinimumDataPoints) * settings.Recommender.QueryStep
 }
 
-// changedSince returns when pods with this request were first seen, and whether pods with another request were seen
-// before. Without the second condition, a workload that is new to attune would count as changed.
+// changedSince returns when pods of a template with this request were first seen, and whether pods of a template with
+// another request were seen before. Without the second condition, a workload that is new to attune would count as
+// changed. Templates are compared with templates: other webhooks may create all pods with other requests.
 func changedSince(originals []v1alpha1.Originals, container string, r recommender.Resource, request recommender.Amount, now time.Time) (time.Time, bool) {
 	if request == 0 {
 		return now, false
 	}
 	since, others := now, false
 	for _, o := range originals {
-		for _, c := range o.Containers {
-			if c.Name == container && podview.FromResources(c.Resources)[r].Request == request && seen(o).Before(since) {
-				since = seen(o)
-			}
+		if templateRequest(o, container, r) == request && seen(o).Before(since) {
+			since = seen(o)
 		}
 	}
 	for _, o := range originals {
-		for _, c := range o.Containers {
-			other := podview.FromResources(c.Resources)[r].Request
-			others = others || c.Name == container && other != request && other > 0 && seen(o).Before(since)
-		}
+		other := templateRequest(o, container, r)
+		others = others || other != request && other > 0 && seen(o).Before(since)
 	}
 	return since, others
+}
+
+// templateRequest returns a container's request in the template of a generation; 0: not known or not set.
+func templateRequest(o v1alpha1.Originals, container string, r recommender.Resource) recommender.Amount {
+	named := func(c v1alpha1.ContainerResources) bool { return c.Name == container }
+	if slices.ContainsFunc(o.Template, named) {
+		return podview.FromResources(podview.First(o.Template, named).Resources)[r].Request
+	}
+	return podview.FromResources(podview.First(o.Containers, named).Resources)[r].Request
 }
 
 // seen returns when pods of a generation were first seen; zero: not stored.

@@ -47,6 +47,8 @@ type View struct {
 	// Blocked returns why a container's resource must not be changed, for a reason outside of the history (an HPA, a
 	// VPA); nil: it may be changed.
 	Blocked func(container string, r recommender.Resource) *recommender.Hold
+	// HPABindings are the bindings of HPAs to store (autoscale.Holds.Stored).
+	HPABindings []v1alpha1.HPABinding
 	// Largest is the most that the pods may request, in millicores and bytes, indexed by resource (LargestOf). 0: not
 	// known.
 	Largest [2]recommender.Amount

@@ -20,6 +20,7 @@
 - {apiGroups: [policy], resources: [poddisruptionbudgets], verbs: [list, watch]}
 - {apiGroups: [autoscaling], resources: [horizontalpodautoscalers], verbs: [list, watch]}
 - {apiGroups: [autoscaling.k8s.io], resources: [verticalpodautoscalers], verbs: [list, watch]}
+- {apiGroups: [keda.sh], resources: [scaledobjects], verbs: [list, watch]}
 - {apiGroups: [events.k8s.io], resources: [events], verbs: [create, patch]}
 - {apiGroups: [""], resources: [events], verbs: [list, watch]}
 - {apiGroups: [attune.io], resources: [attunepolicies], verbs: [list, watch, patch]}
