@@ -3,6 +3,7 @@ package lookup
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -17,21 +18,21 @@ import (
 	"attune.io/attune/podview"
 )
 
-// Jobs finds the CronJob of a Job in a cache of Jobs. It implements workload.Lookup.
+// Jobs finds the CronJob or the identity of a Job in a cache of Jobs. It implements workload.Lookup.
 type Jobs struct{ Reader client.Reader }
 
-// JobOwner returns the name of the CronJob that owns a Job; empty for a standalone Job. known is false if the cache
-// does not have the Job.
-func (j Jobs) JobOwner(namespace, job string) (cronJob string, known bool) {
+// JobOwner returns the name of the CronJob that owns a Job, or of its identity; empty for a standalone Job. known is
+// false if the cache does not have the Job.
+func (j Jobs) JobOwner(namespace, job string) (owner string, known bool) {
 	found := &batchv1.Job{}
 	err := j.Reader.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: job}, found, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return "", false
 	}
-	return cronJobOf(found), true
+	return ownerOfJob(found), true
 }
 
-// Listed has the CronJob of each Job, from one list, for callers without a cache. It implements workload.Lookup.
+// Listed has the CronJob or identity of each Job, from one list, for callers without a cache. It implements workload.Lookup.
 type Listed map[client.ObjectKey]string
 
 // ListJobs lists the Jobs of a namespace; empty means all namespaces.
@@ -42,18 +43,18 @@ func ListJobs(ctx context.Context, reader client.Reader, namespace string) (List
 	}
 	listed := Listed{}
 	for i := range jobs.Items {
-		listed[client.ObjectKeyFromObject(&jobs.Items[i])] = cronJobOf(&jobs.Items[i])
+		listed[client.ObjectKeyFromObject(&jobs.Items[i])] = ownerOfJob(&jobs.Items[i])
 	}
 	return listed, nil
 }
 
 // JobOwner is like Jobs.JobOwner.
-func (l Listed) JobOwner(namespace, job string) (cronJob string, known bool) {
-	cronJob, known = l[client.ObjectKey{Namespace: namespace, Name: job}]
-	return cronJob, known
+func (l Listed) JobOwner(namespace, job string) (owner string, known bool) {
+	owner, known = l[client.ObjectKey{Namespace: namespace, Name: job}]
+	return owner, known
 }
 
-func cronJobOf(job *batchv1.Job) string {
+func ownerOfJob(job *batchv1.Job) string {
 	for _, name := range workload.IndexOfJob(job) {
 		return name
 	}
@@ -61,7 +62,7 @@ func cronJobOf(job *batchv1.Job) string {
 }
 
 // Workload reads a workload and its object. If another workload has its template, it reads that one too. The error
-// names the object that could not be read.
+// names the object that could not be read. Jobs of one identity are read as one workload (workload.Shared).
 func Workload(ctx context.Context, reader client.Reader, sized workload.Sized, id workload.Identity, options ...client.GetOption) (workload.Workload, client.Object, error) {
 	found, object, err := get(ctx, reader, sized, id, options)
 	if err != nil || found.TemplateOf == (workload.Identity{}) {
@@ -82,11 +83,35 @@ func get(ctx context.Context, reader client.Reader, sized workload.Sized, id wor
 	if !ok {
 		return workload.Workload{}, nil, fmt.Errorf("%s is not a supported kind of workload", id)
 	}
+	if id.IsShared() {
+		return shared(ctx, reader, id)
+	}
 	if err := reader.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.Name}, object, options...); err != nil {
 		return workload.Workload{}, nil, fmt.Errorf("reading %s: %w", id, err)
 	}
 	found, _ := workload.From(object)
 	return found, object, nil
+}
+
+// shared returns the Jobs of an identity as one workload, and the newest of them. Without a Job, it is not found.
+func shared(ctx context.Context, reader client.Reader, id workload.Identity) (workload.Workload, client.Object, error) {
+	jobs := &batchv1.JobList{}
+	if err := reader.List(ctx, jobs, client.InNamespace(id.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return workload.Workload{}, nil, fmt.Errorf("listing jobs of %s: %w", id, err)
+	}
+	var newest *batchv1.Job
+	for i := range jobs.Items {
+		job := &jobs.Items[i]
+		if slices.Contains(workload.IndexOfJob(job), id.Name) && (newest == nil || workload.NewerJob(job, newest)) {
+			newest = job
+		}
+	}
+	if newest == nil {
+		gone := apierrors.NewNotFound(batchv1.Resource("jobs"), id.Name)
+		return workload.Workload{}, nil, fmt.Errorf("reading %s: %w", id, gone)
+	}
+	found, _ := workload.From(newest)
+	return found.AsShared(), newest, nil
 }
 
 // Recommendation returns the recommendation of a pod's workload. The object belongs to the cache: do not change it. nil
@@ -112,7 +137,7 @@ func Recommendation(ctx context.Context, reader client.Reader, pod *corev1.Pod) 
 // Jobs in a namespace must not make each reconcile of its CronJobs slower. The objects belong to the cache: do not
 // change them.
 func Pods(ctx context.Context, reader client.Reader, id workload.Identity) ([]*corev1.Pod, error) {
-	if id.Kind != v1alpha1.KindCronJob {
+	if id.Kind != v1alpha1.KindCronJob && !id.IsShared() {
 		return pods(ctx, reader, id)
 	}
 	jobs := &batchv1.JobList{}
