@@ -84,17 +84,15 @@ func matchOf(w workload.Workload, matcher policy.Matcher) match {
 func (m *matching) next(policies []v1alpha1.AttunePolicy, objects []workload.Object, most int) *matching {
 	next := &matching{policies: claims(policies), most: most, workloads: versions(objects), by: map[string]matched{}}
 	var known map[workload.Identity]match
-	var before map[workload.Identity]runs
-	if m != nil {
-		before = m.runs
-	}
-	if m != nil && reflect.DeepEqual(m.policies, next.policies) {
+	if m == nil {
+		m = &matching{}
+	} else if reflect.DeepEqual(m.policies, next.policies) {
 		if m.workloads == next.workloads && next.workloads != 0 && m.most == most {
 			return m
 		}
 		known = m.settled
 	}
-	workloads, jobs, runs := fold(read(objects), before)
+	workloads, jobs, runs := fold(read(objects), m.runs)
 	next.runs = runs
 	next.settled = make(map[workload.Identity]match, len(workloads))
 	next.neighbours = make([]workload.KindName, 0, len(workloads))
@@ -108,20 +106,13 @@ func (m *matching) next(policies []v1alpha1.AttunePolicy, objects []workload.Obj
 		return s
 	}
 	for _, w := range workloads {
-		if w.Part() {
-			continue
-		}
-		if w.TooLarge() {
-			next.large = append(next.large, w.Identity)
-		}
-		if w.IsShared() {
-			next.settled[w.Identity] = next.settleRuns(w.Identity, jobs[w.Identity], settle)
-		} else {
+		if !w.Part() {
+			next.addNeighbour(w)
 			settle(w)
 		}
-		for _, name := range (matched{runs: runs}).namesOf(w) {
-			next.neighbours = append(next.neighbours, workload.KindName{Kind: w.Kind, Name: name})
-		}
+	}
+	for id := range runs {
+		next.settled[id] = next.settleRuns(id, jobs[id], settle)
 	}
 	next.identities = next.agree(workloads)
 	next.bound(workloads)
@@ -129,6 +120,16 @@ func (m *matching) next(policies []v1alpha1.AttunePolicy, objects []workload.Obj
 		next.addWorkload(w, next.settled[w.Identity])
 	}
 	return next
+}
+
+// addNeighbour adds a workload of the namespace.
+func (m *matching) addNeighbour(w workload.Workload) {
+	if w.TooLarge() {
+		m.large = append(m.large, w.Identity)
+	}
+	for _, name := range (matched{runs: m.runs}).namesOf(w) {
+		m.neighbours = append(m.neighbours, workload.KindName{Kind: w.Kind, Name: name})
+	}
 }
 
 // bound marks the workloads that are not sized: those with too many containers, and the youngest beyond the limit of

@@ -25,8 +25,8 @@ type runs struct {
 	newest workload.Workload
 	// names of the latest Jobs, the newest last. Usage of a Job is read up to a few steps after it was deleted.
 	names []string
-	// live reports that a Job exists.
-	live bool
+	// live reports that a Job exists. mixed reports that different policies size the Jobs; without a Job it stays.
+	live, mixed bool
 }
 
 const (
@@ -108,12 +108,14 @@ func (m *matching) withoutOld(now time.Time) *matching {
 // settleRuns matches the Jobs of an identity: by the newest. If another policy or none sizes another of them, none is
 // sized, because a created pod has only the identity.
 func (m *matching) settleRuns(id workload.Identity, jobs []workload.Workload, settle func(workload.Workload) match) match {
-	s := settle(m.runs[id].newest)
+	of := m.runs[id]
+	s := settle(of.newest)
 	for _, job := range jobs {
-		if of := settle(job); of.winner != s.winner {
-			s.winner, s.mixed = cmp.Or(s.winner, of.winner), true
+		if other := settle(job); other.winner != s.winner {
+			s.winner, of.mixed = cmp.Or(s.winner, other.winner), true
 		}
 	}
+	m.runs[id], s.mixed = of, of.mixed
 	return s
 }
 

@@ -58,7 +58,7 @@ func (u *usages) find(key history.Key) (used, bool) {
 	return of, ok
 }
 
-func (u *usages) Forget(string, string)       {}
+func (u *usages) Forget(string, string) {}
 func (u *usages) State(usage.SourceSettings) (history.State, bool) {
 	return history.State{}, true
 }
