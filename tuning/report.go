@@ -79,9 +79,12 @@ func (r *reports) storeNow(due bool) { r.due = r.due || due }
 func (r *reports) requeueAfter(after time.Duration) { r.after = soonest(r.after, after) }
 
 // goneOrNot stores since when the workload is deleted. The recommendation is deleted a week later, and the operator
-// may restart in between.
+// may restart in between. The Jobs of an identity come and go with each run, so the time stays for up to a day after
+// the next Job came: two writes a day, not two a run.
 func (d *deciders) goneOrNot() {
+	const between = 24 * time.Hour
 	switch {
+	case d.view.Workload != nil && d.view.Workload.IsShared() && d.status.GoneSince != nil && d.view.Now.Sub(d.status.GoneSince.Time) < between:
 	case d.view.Workload != nil:
 		d.status.GoneSince = nil
 	case d.status.GoneSince == nil:

@@ -10,6 +10,10 @@ const (
 	// changes its pods.
 	SkipAnnotation = "attune.io/skip"
 
+	// IdentityLabel on a pod template: workloads of one namespace with the same value, kind, policy and container names
+	// share their usage history and targets, such as one Job per run or one Deployment per release.
+	IdentityLabel = "attune.io/identity"
+
 	// UsageSourceAnnotation on a Secret, as an annotation or a label, names the host to which policies of the
 	// Secret's namespace may send it, such as prometheus.monitoring:9090. Without it, no policy may use the Secret.
 	UsageSourceAnnotation = "attune.io/usage-source"
@@ -85,6 +89,10 @@ const (
 	// ReasonTooManyWorkloads: the policies of the namespace select more workloads than attune sizes, and some of this
 	// policy's are among the youngest. Their recommendations then have no seed either, for the same reason.
 	ReasonTooManyWorkloads = "TooManyWorkloads"
+
+	// ReasonIdentityConflict: different policies size Jobs with the same identity (IdentityLabel), so none of these is
+	// sized. Their recommendation then has no seed either, for the same reason.
+	ReasonIdentityConflict = "IdentityConflict"
 
 	ReasonInProgress     = "InProgress"
 	ReasonIdle           = "Idle"

@@ -25,6 +25,12 @@ type AttuneRecommendationSpec struct {
 	// Workload that attune sizes.
 	Workload WorkloadRef `json:"workload"`
 
+	// Identity of the workload, from the label attune.io/identity of its pod template. Workloads of the namespace with
+	// the same identity, kind, policy and container names share their usage history. Not set: the workload shares none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Identity string `json:"identity,omitempty"`
+
 	// Policy that sizes the workload.
 	Policy PolicyRef `json:"policy"`
 

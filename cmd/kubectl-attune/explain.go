@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/connect"
@@ -72,8 +73,24 @@ func explainWorkload(ctx context.Context, env *environment, args []string) error
 	if err != nil {
 		return err
 	}
+	answer.Workload.Sharing = r.sharing(ctx, view.Recommendation)
 	env.drawUsage(view.Recommendation, answer.Containers)
 	return env.print(answer)
+}
+
+// sharing counts the workloads that have the kind and the identity of a recommendation; 0: it has no identity, or the
+// recommendations cannot be listed.
+func (r reach) sharing(ctx context.Context, rec *v1alpha1.AttuneRecommendation) (n int) {
+	var list v1alpha1.AttuneRecommendationList
+	if rec.Spec.Identity == "" || r.List(ctx, &list, client.InNamespace(rec.Namespace)) != nil {
+		return 0
+	}
+	for _, other := range list.Items {
+		if other.Spec.Identity == rec.Spec.Identity && other.Spec.Workload.Kind == rec.Spec.Workload.Kind {
+			n++
+		}
+	}
+	return n
 }
 
 // drawUsage adds the containers' usage of the last day, if the recommendation stores it.

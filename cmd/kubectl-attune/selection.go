@@ -71,6 +71,9 @@ func (r *reach) readNamed(ctx context.Context, arguments []string) error {
 		// If the kind is not served, whyNoRecommendation reports it.
 		id.Kind, _, _ = kindOf(r, id.Kind)
 		err := r.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.RecommendationName()}, &r.recs[i])
+		if apierrors.IsNotFound(err) && id.Kind == v1alpha1.KindJob {
+			err = r.readOfJob(ctx, id, &r.recs[i], err)
+		}
 		switch {
 		case apierrors.IsNotFound(err):
 			return whyNoRecommendation(ctx, r, id)
@@ -79,6 +82,20 @@ func (r *reach) readNamed(ctx context.Context, arguments []string) error {
 		}
 	}
 	return nil
+}
+
+// readOfJob reads the recommendation of the Jobs of an identity, where id is one of them, or a Job with the name of the
+// identity. If there is none either, it returns missing.
+func (r *reach) readOfJob(ctx context.Context, id workload.Identity, rec *v1alpha1.AttuneRecommendation, missing error) error {
+	of := workload.Identity{Kind: id.Kind, Namespace: id.Namespace, Name: workload.SharedName(id.Name)}
+	if w, _, err := getWorkload(ctx, r, id); err == nil {
+		of = w.RecommendedAs()
+	}
+	err := r.Get(ctx, client.ObjectKey{Namespace: of.Namespace, Name: of.RecommendationName()}, rec)
+	if apierrors.IsNotFound(err) {
+		return missing
+	}
+	return err
 }
 
 // whyNoRecommendation returns an error with the reason why a workload has no recommendation, if the user may read

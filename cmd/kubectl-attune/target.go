@@ -147,8 +147,13 @@ func listWorkloads(ctx context.Context, c client.Client, kind v1alpha1.WorkloadK
 	for _, object := range objects {
 		// Every object of the list is a workload; ok guards against kinds that package workload does not know.
 		if w, ok := workload.From(object); ok {
-			found[w.Identity] = w
 			referred = referred || w.TemplateOf != (workload.Identity{})
+			// The newest Job of an identity stands for all of them.
+			if id := w.RecommendedAs(); id == w.Identity {
+				found[id] = w
+			} else if !found[id].Created.After(w.Created) {
+				found[id] = w.AsShared()
+			}
 		}
 	}
 	if !referred {

@@ -26,7 +26,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -41,7 +40,6 @@ import (
 	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
-	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/tuning/targets"
 	"attune.io/attune/usage"
@@ -325,7 +323,9 @@ func follow(to Recent, p *v1alpha1.AttunePolicy, settings policy.Settings, m mat
 		return
 	}
 	wanted := recent.Interest{Namespace: p.Namespace, Policy: p.Name, Source: settings.Source}
-	wanted.Workloads = podview.Map(m.won, func(w workload.Workload) string { return w.Name })
+	for _, w := range m.won {
+		wanted.Workloads = append(wanted.Workloads, m.namesOf(w)...)
+	}
 	to.Want(wanted)
 }
 
@@ -336,12 +336,7 @@ func interest(p *v1alpha1.AttunePolicy, settings policy.Settings, m matched, sin
 	if settings.StartupBoost != nil {
 		in.Startup = settings.StartupBoost.Duration
 	}
-	for _, w := range m.won {
-		names := podview.Map(targets.Sized(w.Template, settings), func(c *corev1.Container) string { return c.Name })
-		if len(names) > 0 {
-			in.Workloads = append(in.Workloads, history.Workload{Kind: w.Kind, Name: w.Name, Containers: names})
-		}
-	}
+	in.Workloads = wantedHistories(p, settings, m)
 	return in
 }
 

@@ -30,6 +30,9 @@ type matching struct {
 	// settled is the result by workload, by the same result by policy name.
 	settled map[workload.Identity]match
 	by      map[string]matched
+	// runs are the Jobs of each identity, identities the identities of workloads on whose policy all agree (agree).
+	runs       map[workload.Identity]runs
+	identities map[workload.Identity]string
 	// neighbours are all workloads, large those that are too large.
 	neighbours []workload.KindName
 	large      []workload.Identity
@@ -55,6 +58,8 @@ type match struct {
 	// winner is the policy that sizes the workload; empty: no policy does.
 	winner string
 	losers []loser
+	// mixed reports that different policies size the Jobs of an identity, so that none is sized.
+	mixed bool
 	// unsized is why the winner does not size the workload; empty: it does.
 	unsized string
 }
@@ -79,35 +84,52 @@ func matchOf(w workload.Workload, matcher policy.Matcher) match {
 func (m *matching) next(policies []v1alpha1.AttunePolicy, objects []workload.Object, most int) *matching {
 	next := &matching{policies: claims(policies), most: most, workloads: versions(objects), by: map[string]matched{}}
 	var known map[workload.Identity]match
-	if m != nil && reflect.DeepEqual(m.policies, next.policies) {
+	if m == nil {
+		m = &matching{}
+	} else if reflect.DeepEqual(m.policies, next.policies) {
 		if m.workloads == next.workloads && next.workloads != 0 && m.most == most {
 			return m
 		}
 		known = m.settled
 	}
-	workloads := read(objects)
+	workloads, jobs, runs := fold(read(objects), m.runs)
+	next.runs = runs
 	next.settled = make(map[workload.Identity]match, len(workloads))
 	next.neighbours = make([]workload.KindName, 0, len(workloads))
 	matcher := policy.NewMatcher(policies)
-	for _, w := range workloads {
-		if w.Part() {
-			continue
-		}
-		next.neighbours = append(next.neighbours, workload.KindName{Kind: w.Kind, Name: w.Name})
-		if w.TooLarge() {
-			next.large = append(next.large, w.Identity)
-		}
+	settle := func(w workload.Workload) match {
 		s, same := known[w.Identity]
 		if !same || w.Version == "" || s.version != w.Version || s.uid != w.UID {
 			s = matchOf(w, matcher)
 		}
 		next.settled[w.Identity] = s
+		return s
 	}
+	for _, w := range workloads {
+		if !w.Part() {
+			next.addNeighbour(w)
+			settle(w)
+		}
+	}
+	for id := range runs {
+		next.settled[id] = next.settleRuns(id, jobs[id], settle)
+	}
+	next.identities = next.agree(workloads)
 	next.bound(workloads)
 	for _, w := range workloads {
 		next.addWorkload(w, next.settled[w.Identity])
 	}
 	return next
+}
+
+// addNeighbour adds a workload of the namespace.
+func (m *matching) addNeighbour(w workload.Workload) {
+	if w.TooLarge() {
+		m.large = append(m.large, w.Identity)
+	}
+	for _, name := range (matched{runs: m.runs}).namesOf(w) {
+		m.neighbours = append(m.neighbours, workload.KindName{Kind: w.Kind, Name: name})
+	}
 }
 
 // bound marks the workloads that are not sized: those with too many containers, and the youngest beyond the limit of
@@ -120,6 +142,8 @@ func (m *matching) bound(workloads []workload.Workload) {
 		switch {
 		case s.winner == "":
 			continue
+		case s.mixed:
+			s.unsized = v1alpha1.ReasonIdentityConflict
 		case w.Template != nil && policy.TooManyContainers(&w.Template.Spec):
 			s.unsized = v1alpha1.ReasonTooManyContainers
 		default:
@@ -145,6 +169,8 @@ func (m *matching) addWorkload(w workload.Workload, s match) {
 		winner.crowded.add(w)
 	case v1alpha1.ReasonTooManyWorkloads:
 		winner.younger.add(w)
+	case v1alpha1.ReasonIdentityConflict:
+		winner.mixed.add(w)
 	default:
 		winner.won = append(winner.won, w)
 	}
@@ -162,6 +188,7 @@ func (m *matching) addWorkload(w workload.Workload, s match) {
 func (m *matching) to(policy string) matched {
 	out := m.by[policy]
 	out.neighbours, out.large, out.settled, out.most = m.neighbours, m.large, m.settled, m.most
+	out.runs, out.identities = m.runs, m.identities
 	return out
 }
 
@@ -227,6 +254,11 @@ type matched struct {
 	// both, and neither is sized. most is that limit.
 	crowded, younger unsized
 	most             int
+	// mixed are identities whose Jobs are sized by different policies, and so not sized.
+	mixed unsized
+	// runs and identities are those of the matching.
+	runs       map[workload.Identity]runs
+	identities map[workload.Identity]string
 	// settled is the result for each workload of the namespace.
 	settled map[workload.Identity]match
 	// neighbours are all workloads of the namespace: their pods must not be counted as the policy's own.
@@ -236,7 +268,9 @@ type matched struct {
 }
 
 // selected counts all workloads that the policy won, whether they are sized or not.
-func (m matched) selected() int { return len(m.won) + m.crowded.workloads + m.younger.workloads }
+func (m matched) selected() int {
+	return len(m.won) + m.crowded.workloads + m.younger.workloads + m.mixed.workloads
+}
 
 // unsized counts workloads that are not sized, and names the first of them by kind and name. The status must not grow
 // with their number.
@@ -293,7 +327,7 @@ func (c *Controller) match(ctx context.Context, p *v1alpha1.AttunePolicy, used [
 	if err != nil {
 		return matched{}, err
 	}
-	next := c.matchings.Of(p.Namespace).next(used, objects, c.mostWorkloads())
+	next := c.matchings.Of(p.Namespace).withoutOld(c.Clock.Now()).next(used, objects, c.mostWorkloads())
 	c.matchings.Put(p.Namespace, next)
 	return next.to(p.Name), nil
 }

@@ -38,9 +38,10 @@ type reader struct {
 func (r reader) view(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecommendation, w workload.Workload, holds autoscale.Holds) targets.View {
 	v := targets.View{
 		Workload: w, Policy: pass.policy, Settings: pass.settings, Digest: pass.digest,
-		History: targets.History{Profiles: r.profiles(pass, w), Implausible: r.implausible(pass, w), Young: pass.young},
-		Stored:  rec.Spec,
-		Status:  rec.Status, Blocked: holds.On, HPABindings: holds.Stored(), Now: pass.now,
+		History:  targets.History{Profiles: r.profiles(pass, w), Implausible: r.implausible(pass, w), Young: pass.young},
+		Identity: pass.identities[w.Identity],
+		Stored:   rec.Spec,
+		Status:   rec.Status, Blocked: holds.On, HPABindings: holds.Stored(), Now: pass.now,
 	}
 	v.Largest, v.Gone = r.bound(ctx, pass, rec, w)
 	v.History.Silent = r.silent(ctx, pass, w, targets.Newest(v.History.Profiles))
@@ -72,6 +73,7 @@ func (r reader) facts(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomm
 	largest, _ := r.bound(ctx, pass, rec, w)
 	return targets.Decision{Holds: holds, Facts: targets.Facts{
 		Largest:        largest,
+		Identity:       pass.identities[w.Identity],
 		Recommendation: rec.UID, RecommendationVersion: rec.ResourceVersion, Workload: w.UID, WorkloadVersion: w.Version,
 		Policy: pass.policy.UID, Generation: pass.policy.Generation, News: r.history.News(pass.key(w, "")),
 	}}, targets.Timeless(rec, pass.settings.Strategy, w.Kind)
@@ -161,7 +163,9 @@ var errUnlisted = errors.New("cannot list autoscalers")
 // Each recommendation stores its checkpoints in the spec. After a restart, they restore the past of a source that
 // does not store it.
 func (r reader) checkpointsDue(pass pass, rec *v1alpha1.AttuneRecommendation) bool {
-	return targets.CheckpointDue(rec.Spec, r.history.Forgets(pass.settings.Source), pass.now)
+	// No source knows which deleted Jobs and Deployments had an identity.
+	forgets := rec.Spec.Identity != "" || r.history.Forgets(pass.settings.Source)
+	return targets.CheckpointDue(rec.Spec, forgets, pass.now)
 }
 
 // restore adds the checkpoints of a workload as the past of its history. The store accepts each once, so later calls

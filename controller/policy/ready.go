@@ -64,6 +64,10 @@ func (r readiness) unsized() (reason, message string) {
 		reason = v1alpha1.ReasonTooManyContainers
 		message = fmt.Sprintf("%d of %d workloads are not sized, because each has more than %d containers: %s", m.crowded.workloads, all, policy.MostContainers, m.crowded)
 	}
+	if m.mixed.workloads > 0 && message == "" {
+		reason = v1alpha1.ReasonIdentityConflict
+		message = fmt.Sprintf("%d of %d workloads are not sized, because different policies, or one and none, select their Jobs: %s. Select all Jobs of an identity with one policy", m.mixed.workloads, all, m.mixed)
+	}
 	if m.younger.workloads == 0 {
 		return reason, message
 	}

@@ -43,6 +43,8 @@ type pass struct {
 	// before are the decisions of the last pass and made those of this one, both by the recommendation's name.
 	before, made map[string]targets.Decision
 	now          time.Time
+	// identities are those of the matching.
+	identities map[workload.Identity]string
 }
 
 // key is the key of a container's history; an empty container stands for the whole workload.
@@ -77,7 +79,7 @@ func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, se
 	s.pass = pass{
 		policy: p, settings: settings, digest: settings.Digest(), source: settings.Source.Digest(),
 		settled: !now.Before(state.SettledAt), young: state.Young, known: recs, refused: byName(c.policies.refused.Of(key)), now: now,
-		before: c.policies.decided.Of(key).under(settings), made: map[string]targets.Decision{},
+		before: c.policies.decided.Of(key).under(settings), made: map[string]targets.Decision{}, identities: matched.identities,
 	}
 	defer func() { c.policies.decided.Put(key, decided{p.Generation, settings, s.made}) }()
 	out := outcome{recommendations: make([]v1alpha1.AttuneRecommendation, 0, len(matched.won)), open: watched(recs)}
@@ -93,6 +95,7 @@ func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, se
 	if c.policies.refused.Forget(key); len(out.refused) > 0 {
 		c.policies.refused.Put(key, out.refused)
 	}
+	s.keepUnseen(matched)
 	// What no workload has taken out of known is no longer the policy's.
 	return out, s.recommendations.release(ctx, s.known, matched.whyReleased)
 }

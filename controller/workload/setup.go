@@ -146,7 +146,7 @@ func itself(_ context.Context, o client.Object) []reconcile.Request {
 	if !ok || w.Part() {
 		return nil
 	}
-	return requestFor(w.Identity)
+	return requestFor(w.RecommendedAs())
 }
 
 // scaled returns the recommendation of the workload that an HPA scales.

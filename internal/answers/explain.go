@@ -43,6 +43,10 @@ type ExplainedWorkload struct {
 	// policy, such as Auto.
 	Policy string `json:"policy"`
 	Mode   string `json:"mode"`
+	// Identity with which the workload shares its usage history; empty: with none. Sharing counts the workloads of the
+	// kind with that identity; 0: not known.
+	Identity string `json:"identity,omitempty"`
+	Sharing  int    `json:"sharing,omitempty"`
 	// Unreadable is why the operator cannot read the pod template, so that it does not size the workload; empty if it
 	// can.
 	Unreadable string `json:"unreadable,omitempty"`

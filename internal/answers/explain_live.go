@@ -49,6 +49,7 @@ func Explain(v View, fields []policy.Field, now time.Time) (Explanation, error) 
 			Name:      rec.Spec.Workload.Name,
 			Policy:    policy.NameOf(rec.Spec.Policy),
 			Mode:      string(rec.Spec.Mode),
+			Identity:  rec.Spec.Identity,
 
 			Unreadable: v.Workload.Unreadable, AdmissionWithdrawn: withdrawal(rec.Status.AdmissionWithdrawn, now),
 		},

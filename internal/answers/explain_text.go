@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/utils/ptr"
 
+	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
@@ -56,6 +57,9 @@ var passive = map[string]string{
 // workload writes the heading and the meaning of a passive mode.
 func (w *explanationWriter) workload(of *ExplainedWorkload) {
 	w.line("%s", of.Sentence())
+	if shares := of.Shares(); shares != "" {
+		w.line("%s", shares)
+	}
 	if means := of.ModeMeans(); means != "" {
 		w.line("%s", means)
 	}
@@ -89,6 +93,19 @@ func (of *ExplainedWorkload) Sentence() string {
 		return fmt.Sprintf("%s/%s in namespace %s, selected by policy %s, is not managed: its pod template cannot be read: %s", of.Kind, of.Name, of.Namespace, of.Policy, of.Unreadable)
 	}
 	return fmt.Sprintf("%s/%s in namespace %s, sized by policy %s in mode %s", of.Kind, of.Name, of.Namespace, of.Policy, of.Mode)
+}
+
+// Shares names the identity of a workload that shares its usage history; empty for the others.
+func (of *ExplainedWorkload) Shares() string {
+	switch {
+	case of.Identity == "":
+		return ""
+	case of.Kind == string(v1alpha1.KindJob):
+		return fmt.Sprintf("All Jobs with identity %s share this recommendation.", of.Identity)
+	case of.Sharing > 0:
+		return fmt.Sprintf("Shares its usage history with identity %s (%d workloads).", of.Identity, of.Sharing)
+	}
+	return fmt.Sprintf("Shares its usage history with identity %s.", of.Identity)
 }
 
 // ModeMeans explains a mode that does not resize running pods; empty for the other modes.

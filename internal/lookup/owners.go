@@ -3,6 +3,7 @@ package lookup
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -18,19 +19,19 @@ import (
 	"attune.io/attune/podview"
 )
 
-// Owners finds the CronJob of a Job and the Deployment of an adopted ReplicaSet in a cache. It implements
+// Owners finds the CronJob or identity of a Job and the Deployment of an adopted ReplicaSet in a cache. It implements
 // workload.Lookup.
 type Owners struct{ Reader client.Reader }
 
-// JobOwner returns the name of the CronJob that owns a Job; empty for a standalone Job. known is false if the cache
-// does not have the Job.
-func (j Owners) JobOwner(namespace, job string) (cronJob string, known bool) {
+// JobOwner returns the name of the CronJob that owns a Job, or of its identity; empty for a standalone Job. known is
+// false if the cache does not have the Job.
+func (j Owners) JobOwner(namespace, job string) (owner string, known bool) {
 	found := &batchv1.Job{}
 	err := j.Reader.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: job}, found, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return "", false
 	}
-	return cronJobOf(found), true
+	return ownerOfJob(found), true
 }
 
 // ReplicaSetOwner returns the Deployment that adopted a ReplicaSet without a template hash (workload.Whole).
@@ -42,7 +43,7 @@ func (j Owners) ReplicaSetOwner(namespace, replicaSet string) (workload.Identity
 	return workload.AdopterOf(found)
 }
 
-// Listed has the CronJob of each Job, from one list, for callers without a cache. It implements workload.Lookup.
+// Listed has the CronJob or identity of each Job, from one list, for callers without a cache. It implements workload.Lookup.
 type Listed map[client.ObjectKey]string
 
 // ListJobs lists the Jobs of a namespace; empty means all namespaces.
@@ -53,7 +54,7 @@ func ListJobs(ctx context.Context, reader client.Reader, namespace string) (List
 	}
 	listed := Listed{}
 	for i := range jobs.Items {
-		listed[client.ObjectKeyFromObject(&jobs.Items[i])] = cronJobOf(&jobs.Items[i])
+		listed[client.ObjectKeyFromObject(&jobs.Items[i])] = ownerOfJob(&jobs.Items[i])
 	}
 	return listed, nil
 }
@@ -64,12 +65,12 @@ func (l Listed) ReplicaSetOwner(string, string) (workload.Identity, bool) {
 }
 
 // JobOwner is like Owners.JobOwner.
-func (l Listed) JobOwner(namespace, job string) (cronJob string, known bool) {
-	cronJob, known = l[client.ObjectKey{Namespace: namespace, Name: job}]
-	return cronJob, known
+func (l Listed) JobOwner(namespace, job string) (owner string, known bool) {
+	owner, known = l[client.ObjectKey{Namespace: namespace, Name: job}]
+	return owner, known
 }
 
-func cronJobOf(job *batchv1.Job) string {
+func ownerOfJob(job *batchv1.Job) string {
 	for _, name := range workload.IndexOfJob(job) {
 		return name
 	}
@@ -77,7 +78,7 @@ func cronJobOf(job *batchv1.Job) string {
 }
 
 // Workload reads a workload and its object. If another workload has its template, it reads that one too. The error
-// names the object that could not be read.
+// names the object that could not be read. Jobs of one identity are read as one workload (workload.Shared).
 func Workload(ctx context.Context, reader client.Reader, sized workload.Sized, id workload.Identity, options ...client.GetOption) (workload.Workload, client.Object, error) {
 	found, object, err := get(ctx, reader, sized, id, options)
 	if err != nil || found.TemplateOf == (workload.Identity{}) {
@@ -98,11 +99,35 @@ func get(ctx context.Context, reader client.Reader, sized workload.Sized, id wor
 	if !ok {
 		return workload.Workload{}, nil, fmt.Errorf("%s is not a supported kind of workload", id)
 	}
+	if id.IsShared() {
+		return shared(ctx, reader, id)
+	}
 	if err := reader.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.Name}, object, options...); err != nil {
 		return workload.Workload{}, nil, fmt.Errorf("reading %s: %w", id, err)
 	}
 	found, _ := workload.From(object)
 	return found, object, nil
+}
+
+// shared returns the Jobs of an identity as one workload, and the newest of them. Without a Job, it is not found.
+func shared(ctx context.Context, reader client.Reader, id workload.Identity) (workload.Workload, client.Object, error) {
+	jobs := &batchv1.JobList{}
+	if err := reader.List(ctx, jobs, client.InNamespace(id.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return workload.Workload{}, nil, fmt.Errorf("listing jobs of %s: %w", id, err)
+	}
+	var newest *batchv1.Job
+	for i := range jobs.Items {
+		job := &jobs.Items[i]
+		if slices.Contains(workload.IndexOfJob(job), id.Name) && (newest == nil || workload.NewerJob(job, newest)) {
+			newest = job
+		}
+	}
+	if newest == nil {
+		gone := apierrors.NewNotFound(batchv1.Resource("jobs"), id.Name)
+		return workload.Workload{}, nil, fmt.Errorf("reading %s: %w", id, gone)
+	}
+	found, _ := workload.From(newest)
+	return found.AsShared(), newest, nil
 }
 
 // Recommendation returns the recommendation of a pod's workload. The object belongs to the cache: do not change it. nil
@@ -128,9 +153,9 @@ func Recommendation(ctx context.Context, reader client.Reader, pod *corev1.Pod) 
 // Jobs in a namespace must not make each reconcile of its CronJobs slower. The objects belong to the cache: do not
 // change them.
 func Pods(ctx context.Context, reader client.Reader, id workload.Identity) ([]*corev1.Pod, error) {
-	switch id.Kind {
-	case v1alpha1.KindCronJob:
-	case v1alpha1.KindDeployment, v1alpha1.KindRollout:
+	switch {
+	case id.Kind == v1alpha1.KindCronJob, id.IsShared():
+	case id.Kind == v1alpha1.KindDeployment, id.Kind == v1alpha1.KindRollout:
 		return podsOfReplicaSets(ctx, reader, id)
 	default:
 		return pods(ctx, reader, id)

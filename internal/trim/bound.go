@@ -7,6 +7,7 @@ import (
 
 	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 )
 
 // mostContainers is the size limit in bytes for the containers of an object and for their status. clip.MostText is the
@@ -40,8 +41,12 @@ func boundPod(pod *corev1.Pod) {
 	if textOf(pod.Labels, spec) > clip.MostText {
 		// The pod is still counted on its node. The operator starts no resize of it.
 		pod.Annotations = large(pod.Annotations, workload.Text)
-		// These labels identify the owner and the template of the pod.
-		pod.Labels = only(pod.Labels, appsv1.DefaultDeploymentUniqueLabelKey, appsv1.ControllerRevisionHashLabelKey, workload.ArgoHashLabel)
+		// These labels identify the owner, the template and the identity of the pod.
+		kept := only(pod.Labels, appsv1.DefaultDeploymentUniqueLabelKey, appsv1.ControllerRevisionHashLabelKey, workload.ArgoHashLabel)
+		for name, value := range workload.IdentityLabels(pod.Labels) {
+			podview.SetIn(&kept, name, value)
+		}
+		pod.Labels = kept
 		spec.NodeSelector, spec.Tolerations, spec.Affinity = nil, nil, nil
 		oneVolume(spec)
 	}

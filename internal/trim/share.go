@@ -45,7 +45,7 @@ func shareWorkload(w workload.Object, template *corev1.PodTemplateSpec) {
 	w.SetNamespace(shared(w.GetNamespace()))
 	w.SetLabels(sharedMap(w.GetLabels()))
 	w.SetAnnotations(sharedMap(w.GetAnnotations()))
-	template.Annotations = sharedMap(template.Annotations)
+	template.Annotations, template.Labels = sharedMap(template.Annotations), sharedMap(template.Labels)
 	shareSpec(&template.Spec)
 }
 

@@ -355,7 +355,7 @@ func trimWorkload(w workload.Object) {
 		boundLabels(w)
 	default:
 		text := textOf(known.Template.Labels, &known.Template.Spec)
-		known.Template.ObjectMeta = metav1.ObjectMeta{Annotations: flags(known.Template.Annotations)}
+		known.Template.ObjectMeta = metav1.ObjectMeta{Annotations: flags(known.Template.Annotations), Labels: workload.IdentityLabels(known.Template.Labels)}
 		templateSpec(&known.Template.Spec)
 		boundWorkload(w, known.Template, text)
 		shareWorkload(w, known.Template)

@@ -3,6 +3,7 @@
 //
 // Its parts:
 //   - identity.go: the name of a workload and of its AttuneRecommendation.
+//   - shared.go: workloads with the same identity, such as one Job per run, which share a history.
 //   - owner.go: the workload of a pod that exists or is being created, from its owner reference and labels (OwnerOf).
 //   - podname.go: the workload of a deleted pod, from the pod's name (PodIndex).
 //   - workload.go, rollout.go: a workload of any kind as one type, and its rollout status.
@@ -50,6 +51,9 @@ const (
 // case. A name above the limit for object names is cut and ends in a hash of the whole name.
 func RecommendationName(kind v1alpha1.WorkloadKind, name string) string {
 	whole := strings.ToLower(string(kind)) + "-" + name
+	if shared, ok := strings.CutPrefix(name, sharedPrefix); ok {
+		whole = sharedObject(kind, shared)
+	}
 	if len(whole) <= maxObjectName {
 		return whole
 	}
@@ -66,7 +70,7 @@ func (i Identity) RecommendationName() string {
 // RecommendationLabels returns the labels of the workload's AttuneRecommendation. A long workload name is cut to the
 // length of a label value, so compare spec.workload before you rely on the result.
 func (i Identity) RecommendationLabels() map[string]string {
-	name := i.Name
+	name := strings.TrimPrefix(i.Name, sharedPrefix)
 	if len(name) > maxLabelValue {
 		name = trimEnd(name[:maxLabelValue])
 	}

@@ -17,9 +17,9 @@ import (
 
 // Lookup finds owners that a pod's own metadata does not contain.
 type Lookup interface {
-	// JobOwner returns the name of the CronJob that owns a Job; empty for a standalone Job. known is false if the Job
-	// is not known.
-	JobOwner(namespace, job string) (cronJob string, known bool)
+	// JobOwner returns the name of the CronJob that owns a Job, or of its identity (SharedName); empty for a standalone
+	// Job. known is false if the Job is not known.
+	JobOwner(namespace, job string) (owner string, known bool)
 	// ReplicaSetOwner returns the Deployment or Argo Rollout that controls a ReplicaSet without a template hash: the
 	// Deployment controller adopts each ReplicaSet that its selector matches, and neither renames nor labels it. known is
 	// false if no such ReplicaSet is known or if it is standalone.
@@ -49,7 +49,7 @@ func Whole() labels.Selector {
 // resource counts as a workload.
 //
 // lookup may be nil. A Job that it does not know belongs to a CronJob if its name has the format of the CronJob
-// controller (ofJob).
+// controller, otherwise to the identity in the pod's labels (ofJob).
 func OwnerOf(pod metav1.Object, namespace string, lookup Lookup) (Identity, bool) {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {
@@ -66,7 +66,7 @@ func OwnerOf(pod metav1.Object, namespace string, lookup Lookup) (Identity, bool
 			}
 		}
 	case GroupKindOf(v1alpha1.KindJob):
-		kind, name = ofJob(namespace, name, lookup)
+		kind, name = ofJob(namespace, name, pod.GetLabels(), lookup)
 	default:
 		// Only the operator knows whether it sizes the kind: other kinds have no recommendations.
 		var ok bool
@@ -99,18 +99,25 @@ var cronJobsJob = regexp.MustCompile(`^(.+)-([0-9]{8})$`)
 // Job that is named by its date does not look like a CronJob's.
 const leastMinute, mostMinute = 25_000_000, 60_000_000
 
-// ofJob returns the CronJob of a Job, or the Job itself. lookup takes precedence over the format of the name.
-func ofJob(namespace, name string, lookup Lookup) (v1alpha1.WorkloadKind, string) {
+// ofJob returns the CronJob of a Job, its identity, or the Job itself. lookup takes precedence over the format of the
+// name and the labels of the pod.
+func ofJob(namespace, name string, labels map[string]string, lookup Lookup) (v1alpha1.WorkloadKind, string) {
 	if lookup != nil {
-		if cronJob, known := lookup.JobOwner(namespace, name); known {
-			if cronJob == "" {
+		if owner, known := lookup.JobOwner(namespace, name); known {
+			switch {
+			case owner == "":
 				return v1alpha1.KindJob, name
+			case isSharedName(owner):
+				return v1alpha1.KindJob, owner
 			}
-			return v1alpha1.KindCronJob, cronJob
+			return v1alpha1.KindCronJob, owner
 		}
 	}
 	if match := cronJobsJob.FindStringSubmatch(name); match != nil && scheduled(match[2]) {
 		return v1alpha1.KindCronJob, match[1]
+	}
+	if shared := SharedIn(labels); shared != "" {
+		return v1alpha1.KindJob, SharedName(shared)
 	}
 	return v1alpha1.KindJob, name
 }
@@ -132,7 +139,7 @@ func groupKind(owner *metav1.OwnerReference) schema.GroupKind {
 }
 
 // Names of the indexes that the loops share: PodsByWorkload has pods by workload, PodsByNode has pods by node,
-// JobsByCronJob has Jobs by their CronJob.
+// JobsByCronJob has Jobs by their CronJob or identity.
 const (
 	PodsByWorkload = "attune.workload"
 	PodsByNode     = "attune.node"
@@ -150,10 +157,18 @@ func IndexOf(pod metav1.Object) []string {
 	return []string{id.String()}
 }
 
-// IndexOfJob returns a Job's value in JobsByCronJob; nil for a standalone Job and for other objects.
+// IndexOfJob returns a Job's value in JobsByCronJob: the name of its CronJob, or of its identity (SharedName); nil for
+// a standalone Job and for other objects.
 func IndexOfJob(job runtime.Object) []string {
-	if w, ok := From(job); ok && w.Kind == v1alpha1.KindJob && w.Part() {
+	w, ok := From(job)
+	if !ok || w.Kind != v1alpha1.KindJob {
+		return nil
+	}
+	if w.Part() {
 		return []string{w.OwnedBy.Name}
+	}
+	if shared := w.Shared(); shared != "" {
+		return []string{SharedName(shared)}
 	}
 	return nil
 }

@@ -22,6 +22,8 @@ type usages struct {
 	busy map[string]float64
 	// news never ends.
 	news uint64
+	// members are the workloads with which one shares its history, as the store has it.
+	members map[string][]string
 }
 
 // used is CPU in cores and memory in MiB; Days of history, 7 if zero.
@@ -35,8 +37,28 @@ func newUsages() *usages {
 	return &usages{of: map[string]used{}, profiles: map[used]recommender.Profile{}, own: map[string]used{}, busy: map[string]float64{}}
 }
 
-func (u *usages) Want(history.Interest) error { return nil }
-func (u *usages) Forget(string, string)       {}
+func (u *usages) Want(interest history.Interest) error {
+	u.members = map[string][]string{}
+	for _, w := range interest.Workloads {
+		for _, name := range w.Members {
+			u.members[name] = w.Members
+		}
+	}
+	return nil
+}
+
+// find returns what a container uses: its own, of a workload that shares its history, or of every workload.
+func (u *usages) find(key history.Key) (used, bool) {
+	for _, name := range append([]string{key.Workload}, u.members[key.Workload]...) {
+		if of, ok := u.of[name+"/"+key.Container]; ok {
+			return of, true
+		}
+	}
+	of, ok := u.of[key.Container]
+	return of, ok
+}
+
+func (u *usages) Forget(string, string) {}
 func (u *usages) State(usage.SourceSettings) (history.State, bool) {
 	return history.State{}, true
 }
@@ -89,10 +111,7 @@ func (u *usages) Busy(_ context.Context, node string, _, _ time.Time) (float64, 
 
 // Highest is the same in every span of a week.
 func (u *usages) Highest(key history.Key, r recommender.Resource, _, _ time.Time) (recommender.Usage, bool) {
-	of, ok := u.of[key.Workload+"/"+key.Container]
-	if !ok {
-		of, ok = u.of[key.Container]
-	}
+	of, ok := u.find(key)
 	return of.amount(r), ok
 }
 
@@ -105,10 +124,7 @@ func (u used) amount(r recommender.Resource) recommender.Usage {
 
 // Profile ends at the last whole step before now.
 func (u *usages) Profile(key history.Key, now time.Time) (recommender.Profile, bool) {
-	of, ok := u.of[key.Workload+"/"+key.Container]
-	if !ok {
-		of, ok = u.of[key.Container]
-	}
+	of, ok := u.find(key)
 	if !ok {
 		return recommender.Profile{}, false
 	}

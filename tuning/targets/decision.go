@@ -37,6 +37,8 @@ type Facts struct {
 	Largest [2]recommender.Amount
 	// Silent is History.Silent.
 	Silent bool
+	// Identity is View.Identity.
+	Identity string
 }
 
 // Decision has the inputs of the last evaluation of a workload that had nothing to write. The same inputs give the

@@ -31,6 +31,7 @@ func Wanted(rec *v1alpha1.AttuneRecommendation, v View, complete bool) v1alpha1.
 func Desired(v View) v1alpha1.AttuneRecommendationSpec {
 	spec := v1alpha1.AttuneRecommendationSpec{
 		Workload:       v1alpha1.WorkloadRef{Kind: v.Workload.Kind, Name: v.Workload.Name, UID: v.Workload.UID},
+		Identity:       v.Identity,
 		Policy:         policy.RefOf(v.Policy),
 		Mode:           v.Settings.Resize.Mode,
 		SettingsDigest: v.Digest,

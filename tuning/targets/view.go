@@ -29,6 +29,9 @@ import (
 type View struct {
 	// Workload is the workload with its template. If the template is nil, nothing is recommended.
 	Workload workload.Workload
+	// Identity is the workload's identity for new workloads (spec.identity); empty: it has none, or not all workloads with
+	// it have the same policy.
+	Identity string
 	// Policy is the policy that sizes the workload; never nil.
 	Policy *v1alpha1.AttunePolicy
 	// Settings are the policy's settings, resolved over all levels.

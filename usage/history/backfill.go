@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"attune.io/attune/internal/backoff"
-	"attune.io/attune/internal/workload"
 	"attune.io/attune/usage"
 )
 
@@ -42,7 +41,7 @@ const keepCut = time.Hour
 // lacking is a track whose past has not been read back to the beginning of the window.
 type lacking struct {
 	namespace string
-	workload  workload.KindName
+	wish
 	*track
 }
 
@@ -60,7 +59,7 @@ func (b *backfill) plan(x *index, last, room int64, now time.Time) (*usage.Query
 	group, all := b.group(x, oldest, now)
 	if len(group) == 0 {
 		newest := oldest
-		x.each(func(_ string, _ workload.KindName, track *track) { newest = max(newest, track.from) })
+		x.each(func(_ string, _ wish, track *track) { newest = max(newest, track.from) })
 		if newest == oldest {
 			b.cut = backfillCut{}
 		}
@@ -77,7 +76,9 @@ func (b *backfill) plan(x *index, last, room int64, now time.Time) (*usage.Query
 	for _, of := range group {
 		tracks = append(tracks, of.track)
 		namespaces[of.namespace] = true
-		names[usage.PodPrefix(of.workload.Name)] = true
+		for _, prefix := range of.prefixes() {
+			names[prefix] = true
+		}
 	}
 	end := min(last, group[0].from-1)
 	query := x.query(slices.Sorted(maps.Keys(namespaces)), max(oldest, end-b.steps(tracks, room)+1), end)
@@ -106,9 +107,9 @@ func (b *backfill) group(x *index, oldest int64, now time.Time) (group []lacking
 		return nil, false
 	}
 	all = true
-	x.each(func(namespace string, workload workload.KindName, t *track) {
+	x.each(func(namespace string, of wish, t *track) {
 		if t == next || next.refusal == nil && t.refusal == nil && t.from == next.from {
-			group = append(group, lacking{namespace, workload, t})
+			group = append(group, lacking{namespace, of, t})
 		} else {
 			all = false
 		}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"attune.io/attune/internal/backoff"
-	"attune.io/attune/internal/workload"
 	"attune.io/attune/usage"
 )
 
@@ -79,7 +78,7 @@ func (i *increments) plan(x *index, last, room int64, backfilled bool) *usage.Qu
 // the spans that the source has answered.
 func (i *increments) steps(x *index, room int64) int64 {
 	var all []*track
-	x.each(func(_ string, _ workload.KindName, track *track) { all = append(all, track) })
+	x.each(func(_ string, _ wish, track *track) { all = append(all, track) })
 	most := cmp.Or(i.cut.steps, maxChunk)
 	return max(leastNewest, min(most, room/containersOf(all)))
 }
@@ -178,7 +177,7 @@ func (i *increments) mend(x *index, first int64, partial bool, now time.Time) {
 		m.upTo, m.helpless = i.read, false
 		i.read = min(i.read, max(m.partial+overlap-1, i.read-reach))
 		m.partial, m.at = 0, now.Add(backoff.Wait(partialPause, mostPartialPause, m.times+1))
-		x.each(func(_ string, _ workload.KindName, track *track) {
+		x.each(func(_ string, _ wish, track *track) {
 			if track.partial { // its backoff is over: the source gives complete answers again
 				track.again = now
 			}

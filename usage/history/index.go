@@ -2,11 +2,13 @@ package history
 
 import (
 	"cmp"
+	"maps"
 	"reflect"
 	"slices"
 	"time"
 
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/usage"
 )
 
@@ -78,10 +80,10 @@ func (x *index) resolvers() map[string]*resolver {
 }
 
 // each visits every track.
-func (x *index) each(visit func(namespace string, of workload.KindName, track *track)) {
+func (x *index) each(visit func(namespace string, of wish, track *track)) {
 	for name, n := range x.namespaces {
 		for i, track := range n.tracks {
-			visit(name, n.resolver.wishes[i].workload, track)
+			visit(name, n.resolver.wishes[i], track)
 		}
 	}
 }
@@ -111,7 +113,7 @@ func (x *index) add(key Key) *history {
 // repeat marks the past as unread if its answer was partial and the backoff is over. The values stay: the new answer is
 // merged over them.
 func (x *index) repeat(now time.Time) {
-	x.each(func(_ string, _ workload.KindName, track *track) {
+	x.each(func(_ string, _ wish, track *track) {
 		if !track.again.IsZero() && !track.again.After(now) {
 			track.from, track.partial, track.again = uncovered, false, time.Time{}
 			track.repeats++
@@ -162,8 +164,8 @@ func (n *namespace) drop(turn int64) {
 	}
 }
 
-// settle applies the interests. A workload that is new, or has newly wanted containers, is read again from its
-// beginning. The resolver and the tracks are replaced together, because they share the workload numbers. A track with
+// settle applies the interests. A workload that is new, has newly wanted containers, or a member that had its own
+// history, is read again from its beginning. The resolver and the tracks are replaced together, because they share the workload numbers. A track with
 // newly wanted containers is replaced: a read in progress does not know the new containers and must not count for the
 // new track.
 func (n *namespace) settle(turn int64) {
@@ -171,16 +173,16 @@ func (n *namespace) settle(turn int64) {
 	n.resolver = newResolver(n.interests, n.neighbours)
 	n.tracks = make([]*track, len(n.resolver.wishes))
 	for i, wish := range before.resolver.wishes {
-		if _, still := n.resolver.numbers[wish.workload]; !still {
+		if !n.resolver.wants(wish.workload) {
 			before.tracks[i].narrow(containers{})
 		}
 	}
 	for i, wish := range n.resolver.wishes {
 		known := before.track(wish.workload)
 		switch {
-		case known == nil:
+		case known == nil || !before.resolver.wants(wish.workload):
 			n.tracks[i] = &track{from: uncovered, asked: turn, wanted: wish.containers}
-		case known.wanted.include(wish.containers):
+		case known.wanted.include(wish.containers) && !wish.adopts(before.resolver):
 			known.narrow(wish.containers)
 			n.tracks[i] = known
 		default:
@@ -208,7 +210,7 @@ func (n *namespace) answered(read int64, now time.Time) {
 // it without Store.mutex.
 type resolver struct {
 	index workload.PodIndex
-	// numbers maps each wanted workload to its index in wishes.
+	// numbers maps each wanted workload, and each member of one, to its index in wishes.
 	numbers map[workload.KindName]int
 	wishes  []wish
 }
@@ -217,6 +219,8 @@ type resolver struct {
 type wish struct {
 	workload   workload.KindName
 	containers containers
+	// members share the history; empty: the workload has its own.
+	members []string
 	// startup is the longest one of the policies that want the workload.
 	startup time.Duration
 }
@@ -239,18 +243,49 @@ func (c containers) include(others containers) bool {
 func newResolver(interests map[string]Interest, neighbours []workload.KindName) *resolver {
 	r := &resolver{numbers: map[workload.KindName]int{}}
 	known := slices.Clone(neighbours)
-	for _, interest := range interests {
+	// In a fixed order: while a workload changes its policy, two interests may have it.
+	for _, policy := range slices.Sorted(maps.Keys(interests)) {
+		interest := interests[policy]
 		r.wishes = slices.Grow(r.wishes, len(interest.Workloads))
 		for _, w := range interest.Workloads {
-			workload := workload.KindName{Kind: w.Kind, Name: w.Name}
-			known = append(known, workload)
-			r.want(workload, w.Containers)
-			of := &r.wishes[r.numbers[workload]].startup
-			*of = max(*of, min(cmp.Or(interest.Startup, DefaultStartup), maxStartup))
+			of := workload.KindName{Kind: w.Kind, Name: w.Name}
+			r.want(of, w.Containers)
+			wish := &r.wishes[r.numbers[of]]
+			wish.startup = max(wish.startup, min(cmp.Or(interest.Startup, DefaultStartup), maxStartup))
+			wish.members = w.Members
+			if len(w.Members) == 0 {
+				known = append(known, of)
+			}
+			for _, name := range w.Members {
+				member := workload.KindName{Kind: w.Kind, Name: name}
+				known = append(known, member)
+				if _, taken := r.numbers[member]; !taken {
+					r.numbers[member] = r.numbers[of]
+				}
+			}
 		}
 	}
 	r.index = workload.NewPodIndex(known)
 	return r
+}
+
+// wants reports whether a workload is wanted itself, and not as a member of another.
+func (r *resolver) wants(of workload.KindName) bool {
+	n, known := r.numbers[of]
+	return known && r.wishes[n].workload == of
+}
+
+// prefixes returns the common prefixes of the names of the pods.
+func (w wish) prefixes() []string {
+	if len(w.members) == 0 {
+		return []string{usage.PodPrefix(w.workload.Name)}
+	}
+	return podview.Map(w.members, usage.PodPrefix)
+}
+
+// adopts reports whether one of the members had its own history before.
+func (w wish) adopts(before *resolver) bool {
+	return slices.ContainsFunc(w.members, func(name string) bool { return before.wants(workload.KindName{Kind: w.workload.Kind, Name: name}) })
 }
 
 // want adds a policy's containers to those that other policies want of the workload. The slice is shared with the

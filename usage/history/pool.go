@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"attune.io/attune/internal/backoff"
-	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/codec"
@@ -95,12 +94,12 @@ func (p *pool) awaited(last int64, now time.Time) *usage.Query {
 		silent = silent || newest > 0 && last-newest >= 2
 		all = all || newest > 0 && last-newest >= 2 && last-newest <= mostUnasked
 	}
-	p.each(func(_ string, _ workload.KindName, track *track) { all = all || silent && track.awaited })
+	p.each(func(_ string, _ wish, track *track) { all = all || silent && track.awaited })
 	names, pods := sets.New[string](), sets.New[string]()
-	p.each(func(namespace string, of workload.KindName, track *track) {
+	p.each(func(namespace string, of wish, track *track) {
 		if all || track.awaited {
 			names.Insert(namespace)
-			pods.Insert(usage.PodPrefix(of.Name))
+			pods.Insert(of.prefixes()...)
 		}
 	})
 	if len(names) == 0 {
@@ -109,7 +108,7 @@ func (p *pool) awaited(last int64, now time.Time) *usage.Query {
 	query := p.query(sets.List(names), last, last)
 	at := now.Truncate(time.Second)
 	query.Start, query.End, query.Counted, query.Running = at, at, at, true
-	if !all {
+	if !all && len(pods) <= maxPrefixes {
 		query.PodPrefixes = sets.List(pods)
 	}
 	return query
@@ -171,7 +170,7 @@ func (p *pool) follow(now time.Time) {
 	for _, n := range p.namespaces {
 		sooner(&n.rereadAt, partialPause)
 	}
-	p.each(func(_ string, _ workload.KindName, t *track) {
+	p.each(func(_ string, _ wish, t *track) {
 		for _, of := range t.histories {
 			for r := range of.seen {
 				of.seen[r] = min(of.seen[r], uint32(now.Unix()))
@@ -194,7 +193,7 @@ func (p *pool) setBack(last int64) {
 	p.increments.cut, p.slid = incrementCut{}, last
 	first, _ := p.span(last)
 	known := last - min(p.length, int64(partialReach/p.settings.QueryStep))
-	p.each(func(_ string, _ workload.KindName, track *track) {
+	p.each(func(_ string, _ wish, track *track) {
 		for _, of := range track.histories {
 			track.from = max(track.from, of.cpu.first)
 			of.setBack(first, last)
@@ -239,7 +238,7 @@ func (p *pool) cover(c *collector, query usage.Query, group []*track, partial bo
 func (p *pool) keep(c *collector, report usage.Report, now time.Time, changed map[string]bool) {
 	first, last := p.span(usage.StepOf(now, p.settings.QueryStep))
 	p.slid = max(p.slid, last)
-	p.each(func(_ string, _ workload.KindName, track *track) {
+	p.each(func(_ string, _ wish, track *track) {
 		for _, of := range track.histories {
 			of.slide(first, last)
 		}

@@ -54,6 +54,9 @@ type Workload struct {
 	Name string
 	// Containers whose history is wanted; empty: all of them.
 	Containers []string
+	// Members are the names of the workloads of the kind that share the history: their pods count for it, and their
+	// keys read it. Name then belongs to no workload. Empty: the workload has its own history.
+	Members []string
 }
 
 // Key identifies one container's history, across replicas and template generations.

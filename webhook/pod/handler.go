@@ -107,7 +107,22 @@ func (h *Handler) decide(r *request, unreadable error) (d Decision) {
 	if !ok {
 		return Decision{Reason: NoOwner}
 	}
-	return SeedPod(&r.Object, h.Known.Recommendation(of), h.Known.Namespace(r.Namespace), h.Clock.Now())
+	return SeedPod(&r.Object, h.recommendation(of, &r.Object), h.Known.Namespace(r.Namespace), h.Clock.Now())
+}
+
+// recommendation returns the recommendation for a new pod of a workload. A workload that was just created has none yet:
+// it starts with that of the newest workload with its identity. nil: there is none.
+func (h *Handler) recommendation(of workload.Identity, p *Pod) *Recommendation {
+	own := h.Known.Recommendation(of)
+	switch shared := workload.SharedIn(p.Metadata.Labels); {
+	case shared == "":
+		return own
+	case own == nil:
+		return h.Known.Newest(of, shared).forNew(of, p)
+	case of.IsShared() && !own.holds(p):
+		return nil
+	}
+	return own
 }
 
 // report counts and logs a decision. A dry run creates no pod, so it is not counted.

@@ -25,6 +25,9 @@ import (
 type Known interface {
 	// Recommendation of a workload; nil if there is none. It must not be changed.
 	Recommendation(of workload.Identity) *Recommendation
+	// Newest recommendation of the workloads with the namespace and kind of a workload, and with an identity; nil if there
+	// is none. It must not be changed.
+	Newest(of workload.Identity, identity string) *Recommendation
 	// Namespace returns the limits for the pods of a namespace; never nil. It must not be changed.
 	Namespace(name string) *Namespace
 }
@@ -36,6 +39,7 @@ type Index struct {
 	// mu guards all maps.
 	mu              sync.RWMutex
 	recommendations map[types.NamespacedName]*Recommendation
+	identities      map[identity]map[types.NamespacedName]*Recommendation
 	namespaces      map[string]*Namespace
 	// ranges and quotas are the inputs of namespaces.
 	ranges map[string][]*corev1.LimitRange
@@ -46,6 +50,7 @@ type Index struct {
 func NewIndex() *Index {
 	return &Index{
 		recommendations: map[types.NamespacedName]*Recommendation{},
+		identities:      map[identity]map[types.NamespacedName]*Recommendation{},
 		namespaces:      map[string]*Namespace{},
 		ranges:          map[string][]*corev1.LimitRange{},
 		quotas:          map[string][]*corev1.ResourceQuota{},
@@ -62,6 +67,39 @@ func (x *Index) Recommendation(of workload.Identity) *Recommendation {
 		return r
 	}
 	return nil
+}
+
+// identity is what workloads with the same recommended resources have in common.
+type identity struct {
+	kind            v1alpha1.WorkloadKind
+	namespace, name string
+}
+
+// Newest returns the newest recommendation of an identity, or nil. Objects of the same age are ordered by name.
+func (x *Index) Newest(of workload.Identity, name string) (newest *Recommendation) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	for _, r := range x.identities[identity{of.Kind, of.Namespace, name}] {
+		if newest == nil || r.created.After(newest.created) || r.created.Equal(newest.created) && r.Name > newest.Name {
+			newest = r
+		}
+	}
+	return newest
+}
+
+// identify adds a recommendation to its identity, or removes it. The caller holds mu.
+func (x *Index) identify(name types.NamespacedName, r *Recommendation, there bool) {
+	if r == nil || r.identity == "" {
+		return
+	}
+	key := identity{r.Of.Kind, r.Of.Namespace, r.identity}
+	all := x.identities[key]
+	if delete(all, name); there {
+		podview.SetIn(&all, name, r)
+	}
+	if x.identities[key] = all; len(all) == 0 {
+		delete(x.identities, key)
+	}
 }
 
 // unbound is the result for namespaces without limits.
@@ -89,9 +127,11 @@ func (x *Index) change(object any, there bool) {
 	switch o := object.(type) {
 	case *v1alpha1.AttuneRecommendation:
 		name := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
+		x.identify(name, x.recommendations[name], false)
 		if delete(x.recommendations, name); there {
 			x.recommendations[name] = Read(o)
 		}
+		x.identify(name, x.recommendations[name], true)
 	case *corev1.LimitRange:
 		x.ranges[o.Namespace] = changed(x.ranges[o.Namespace], o, there)
 		x.bind(o.Namespace)

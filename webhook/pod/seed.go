@@ -25,8 +25,34 @@ type Recommendation struct {
 	SeedBlocked string
 	// withdrawn is set while pods are rejected or do not start with the seed.
 	withdrawn *v1alpha1.AdmissionWithdrawn
+	// identity and created are spec.identity and the creation time of the object.
+	identity string
+	created  time.Time
 	// ofCluster is true if a cluster policy sizes the workload.
 	ofCluster bool
+}
+
+// forNew returns the recommendation for the first pods of a workload that has none yet, from another workload with its
+// identity: under the name of its own, so that the workload loop finds it. It returns nil if the pod lacks a container
+// with a seed, because only workloads with the same containers share their resources. The receiver is not changed.
+func (r *Recommendation) forNew(of workload.Identity, p *Pod) *Recommendation {
+	if r == nil || !r.holds(p) {
+		return nil
+	}
+	own := *r
+	own.Name, own.Of = of.RecommendationName(), of
+	return &own
+}
+
+// holds reports whether the pod has each container with a seed.
+func (r *Recommendation) holds(p *Pod) bool {
+	return r.Seed == nil || !slices.ContainsFunc(r.Seed.Containers, func(c ContainerSeed) bool { return !p.has(c.Name) })
+}
+
+// has reports whether the pod has a container with the name.
+func (p *Pod) has(name string) bool {
+	is := func(c Container) bool { return c.Name == name }
+	return slices.ContainsFunc(p.Spec.Containers, is) || slices.ContainsFunc(p.Spec.InitContainers, is)
 }
 
 // sparing returns the recommendation to use for a pod: a copy that only raises if a cluster policy must not lower the
@@ -120,6 +146,7 @@ func Read(rec *v1alpha1.AttuneRecommendation) *Recommendation {
 		Of:          workload.IdentityOf(rec),
 		SeedBlocked: rec.Spec.SeedBlocked,
 
+		identity: rec.Spec.Identity, created: rec.CreationTimestamp.Time,
 		withdrawn: rec.Status.AdmissionWithdrawn,
 		ofCluster: rec.Spec.Policy.Kind == v1alpha1.PolicyKindCluster,
 	}
