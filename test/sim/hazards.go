@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -139,13 +140,15 @@ func memoryAutoscaler(of workloadPlan, utilization, least, most int32) *autoscal
 	return h
 }
 
-// refusesAbove is an admission policy that refuses new pods of which a container requests more memory than its template and
-// a tenth more; see says so in the words of the API server.
-func refusesAbove(of workloadPlan, says string) func(*corev1.Pod) error {
-	most := of.Containers[0].Resources.Requests.Memory().AsApproximateFloat64() * 1.1
+// refusesAbove is an admission policy that refuses new pods of a workload of which a container requests more of a resource
+// than the first one of a template and a tenth more; says is its answer.
+func refusesAbove(app string, template *corev1.Container, of corev1.ResourceName, says string) func(*corev1.Pod) error {
+	request := template.Resources.Requests[of]
+	most := request.AsApproximateFloat64() * 1.1
 	return func(pod *corev1.Pod) error {
 		for _, c := range pod.Spec.Containers {
-			if pod.Labels[appLabel] == of.Name && c.Resources.Requests.Memory().AsApproximateFloat64() > most {
+			request := c.Resources.Requests[of]
+			if pod.Labels[appLabel] == app && request.AsApproximateFloat64() > most {
 				return apierrors.NewForbidden(corev1.Resource("pods"), pod.Name, errors.New(says))
 			}
 		}
@@ -175,7 +178,7 @@ func (p *plan) drawHazards(seed uint64) {
 	}
 	switch p.Hazard {
 	case "refused":
-		p.Validate = refusesAbove(*of, pick(r, deniedByPolicy, deniedByQuota))
+		p.Validate = refusesAbove(of.Name, &of.Containers[0], corev1.ResourceMemory, pick(r, deniedByPolicy, deniedByQuota))
 		at("growth", 3*time.Hour, span/2)
 		at("rollout", span/2, span)
 	case "not started":
@@ -256,6 +259,7 @@ func endangered() map[string]plan {
 		"recommendations are lost again and again": lostAfterKill(),
 		"recommendations of yesterday":             restoredAfterKill(),
 	}
+	maps.Copy(all, encountered())
 	for _, how := range stops {
 		all["stopped in harm, "+how] = stoppedInHarm(how)
 	}
@@ -279,7 +283,7 @@ func refusedCreated(kind v1alpha1.WorkloadKind, says string) plan {
 	p := roomy(4*time.Hour, of)
 	p.Policies = []policyPlan{hasty(kind)}
 	p.Policies[0].Spec.Memory.ControlledValues = ptr(v1alpha1.ControlledRequestsOnly)
-	p.Validate = refusesAbove(of, says)
+	p.Validate = refusesAbove(of.Name, &of.Containers[0], corev1.ResourceMemory, says)
 	p.Script = func(w *world) {
 		w.time.after(3*time.Hour, func() {
 			w.watching.disturbed("all pods are deleted")
