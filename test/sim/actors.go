@@ -31,6 +31,8 @@ type actor struct {
 	on bool
 	// needs: attune must size the workload for the actor to matter, so its policy is one that does (expose).
 	needs bool
+	// grows: the workload comes to need more before.
+	grows bool
 	// joins adds what the actor needs from the beginning; nil: nothing.
 	joins func(p *plan, of workloadPlan)
 	// acts begins what the actor does for t.For; nil: all is done by joins.
@@ -40,7 +42,7 @@ type actor struct {
 // actors by name. They act for hours or days, and excuse nothing: each invariant holds while they act.
 var actors = map[string]actor{
 	// An admission policy or another platform's quota refuses pods that request more than their template.
-	"a policy refuses what is above the template": {on: true, needs: true, acts: (*world).refuse},
+	"a policy refuses what is above the template": {on: true, needs: true, grows: true, acts: (*world).refuse},
 	// Volumes do not mount, or containers are not made, with less memory than their templates have.
 	"nodes need more memory to start pods": {on: true, needs: true, acts: (*world).needMemory},
 	// Processes that start need more CPU than those that run.
@@ -109,13 +111,16 @@ func (p *plan) act(name string, r *rand.Rand) {
 	if a.joins != nil {
 		a.joins(p, p.Workloads[which])
 	}
-	after := 2*time.Hour + time.Duration(r.Int64N(int64(span/2)))
-	lasts := time.Hour + time.Duration(r.Int64N(int64(span-span/2)))
+	after := span/3 + time.Duration(r.Int64N(int64(span/3))) // new pods are sized by then
+	lasts := time.Hour + time.Duration(r.Int64N(int64(span-after)))
 	if a.acts != nil {
 		p.Troubles = append(p.Troubles, trouble{After: after, Kind: name, For: lasts, Which: which + len(p.Workloads)*r.IntN(1<<12), Much: r.Float64()})
 	}
-	for _, kind := range []string{"rollout", "delete pod"} {
-		p.Troubles = append(p.Troubles, trouble{After: after + time.Duration(r.Int64N(int64(lasts))), Kind: kind, For: time.Minute, Which: which})
+	if a.grows {
+		p.Troubles = append(p.Troubles, trouble{After: time.Hour + time.Duration(r.Int64N(int64(span/3))), Kind: "growth", Which: which, Much: 0.5 + r.Float64()/2})
+	}
+	for _, kind := range []string{"rollout", "delete pod", "rollout"} {
+		p.Troubles = append(p.Troubles, trouble{After: after + time.Duration(r.Int64N(int64(lasts))), Kind: kind, For: time.Minute, Which: which + len(p.Workloads)*r.IntN(1<<12)})
 	}
 }
 
@@ -158,10 +163,12 @@ func (w *world) needMemory(t trouble) {
 	}
 	set(least, says)
 	w.later(t.For, "nodes start pods as before", func() { set(w.plan.LeastMemory, w.plan.TooSmall) })
-	// Attune deletes no pod that does not start: a person does what its status says.
+	// Attune deletes no pod that does not start: a person does what its status says, with all of them.
 	until := w.time.now.Add(t.For)
-	w.time.every(time.Minute, func() bool {
-		w.deleteStuck(recommendationOf(w.plan.Workloads[t.Which%len(w.plan.Workloads)]))
+	w.time.every(30*time.Second, func() bool {
+		for _, of := range w.plan.Workloads {
+			w.deleteStuck(recommendationOf(of), true)
+		}
 		return w.time.now.Before(until)
 	})
 }
@@ -362,12 +369,14 @@ func encountered() map[string]plan {
 	grows.Demand.memory = 250 * mib
 	policies := meets(grows, "a policy refuses what is above the template", trouble{For: 3 * time.Hour, Which: 1, Much: 1})
 	policies.Policies[0].Spec.Memory.ControlledValues = ptr(v1alpha1.ControlledRequestsOnly)
+	starts := web(2)
+	starts.Containers = []corev1.Container{container(amounts("1500m", "1Gi"), amounts("1500m", "1Gi"))} // a whole number of cores is never lowered
 	boosted := meets(web(3), "a booster resizes new pods", trouble{For: 4 * time.Hour})
 	full := meets(grows, "other pods fill the nodes", trouble{For: 3 * time.Hour, Much: 1})
 	return map[string]plan{
 		"a policy comes and goes":             policies,
 		"nodes come to need more to start":    meets(web(2), "nodes need more memory to start pods", trouble{For: 3 * time.Hour, Much: 0.3}),
-		"starts need more CPU":                meets(web(2), "starts need more CPU", trouble{}),
+		"starts need more CPU":                meets(starts, "starts need more CPU", trouble{}),
 		"nodes fill up":                       full,
 		"an HPA comes to a sized workload":    meets(web(3), "an HPA comes and goes", trouble{For: 2 * time.Hour}),
 		"an HPA is fixed":                     meets(web(3), "an HPA is fixed", trouble{For: 2 * time.Hour}),

@@ -307,19 +307,19 @@ func notStarted(reason string) plan {
 			w.edit(0, func(p *corev1.PodTemplateSpec) { p.Spec.Containers[0].Image = "example.org/app:2" })
 			w.watching.disturbed("a rollout")
 		})
-		w.time.every(time.Minute, func() bool { w.deleteStuck(recommendationOf(of)); return true })
+		w.time.every(time.Minute, func() bool { w.deleteStuck(recommendationOf(of), false); return true })
 	}
 	return p
 }
 
-// deleteStuck: a person does what status.admissionWithdrawn says, and deletes the pods that do not start.
-func (w *world) deleteStuck(name types.NamespacedName) {
+// deleteStuck: a person does what status.admissionWithdrawn says, and deletes the pod that does not start, or all such pods.
+func (w *world) deleteStuck(name types.NamespacedName, all bool) {
 	rec, found := w.server.Peek(&v1alpha1.AttuneRecommendation{}, name).(*v1alpha1.AttuneRecommendation)
 	if !found || rec.Status.AdmissionWithdrawn == nil || rec.Status.AdmissionWithdrawn.Reason != v1alpha1.ReasonPodsDoNotStart {
 		return
 	}
 	for _, pod := range w.podsOf(name) {
-		if strings.Contains(rec.Status.AdmissionWithdrawn.Message, pod.Name) && pod.Status.Phase == corev1.PodPending {
+		if (all || strings.Contains(rec.Status.AdmissionWithdrawn.Message, pod.Name)) && pod.Status.Phase == corev1.PodPending {
 			w.must(client.IgnoreNotFound(w.people.Delete(context.Background(), pod.DeepCopy())))
 		}
 	}

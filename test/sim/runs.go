@@ -154,13 +154,16 @@ func (h *hindrance) refused(which int) []stuck {
 		return nil
 	}
 	want, have := wanted(o)
-	if have >= want {
-		return nil
-	}
 	template := templateOf(o)
 	owner, kind := o, string(of.Kind)
 	if set := w.newestSet(o); set != nil {
 		owner, kind, template = set, "ReplicaSet", &set.Spec.Template
+		if have >= want { // the pods of older ReplicaSets count, while a rollout stands still
+			want, have = wanted(set)
+		}
+	}
+	if have >= want {
+		return nil
 	}
 	refusal := h.refusal(owner, ownedBy("apps/v1", kind, owner), template)
 	if refusal == nil {
