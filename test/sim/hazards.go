@@ -312,14 +312,19 @@ func notStarted(reason string) plan {
 	return p
 }
 
-// deleteStuck: a person does what status.admissionWithdrawn says, and deletes the pod that does not start, or all such pods.
+// deleteStuck: a person does what status.admissionWithdrawn says, and deletes the pod that does not start, or all such pods
+// that are older than the withdrawal. What is created after it has to start.
 func (w *world) deleteStuck(name types.NamespacedName, all bool) {
 	rec, found := w.server.Peek(&v1alpha1.AttuneRecommendation{}, name).(*v1alpha1.AttuneRecommendation)
 	if !found || rec.Status.AdmissionWithdrawn == nil || rec.Status.AdmissionWithdrawn.Reason != v1alpha1.ReasonPodsDoNotStart {
 		return
 	}
 	for _, pod := range w.podsOf(name) {
-		if (all || strings.Contains(rec.Status.AdmissionWithdrawn.Message, pod.Name)) && pod.Status.Phase == corev1.PodPending {
+		stuck := strings.Contains(rec.Status.AdmissionWithdrawn.Message, pod.Name)
+		if all {
+			stuck = pod.CreationTimestamp.Before(&rec.Status.AdmissionWithdrawn.Since)
+		}
+		if stuck && pod.Status.Phase == corev1.PodPending {
 			w.must(client.IgnoreNotFound(w.people.Delete(context.Background(), pod.DeepCopy())))
 		}
 	}
