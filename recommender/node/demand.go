@@ -122,8 +122,8 @@ func (c *Container) attainable(a recommender.Amount, r recommender.Resource) rec
 // that the pod never has to leave while its demand stays the same.
 //
 // Seed sets no CPU limit. A limit of the template stays, because removing it may change the pod's QoS class or violate
-// a quota. In a Guaranteed pod, request and limit are the peak, at least MemoryLimitFloor; attune does not change them
-// afterwards.
+// a quota. In a Guaranteed pod, request and limit are the peak of 7 days (package targets), at least MemoryLimitFloor;
+// attune does not change them afterwards.
 type Seed struct {
 	// Request of each resource; zero leaves the template's request.
 	Request Amounts

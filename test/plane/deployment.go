@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 )
@@ -48,6 +49,9 @@ func (p *Plane) deployments(ctx context.Context, v *view) error {
 }
 
 func (p *Plane) deployment(ctx context.Context, v *view, d *appsv1.Deployment) error {
+	if err := p.adopt(ctx, v, d); err != nil {
+		return err
+	}
 	r := p.rolloutOf(v, d)
 	switch {
 	case d.Spec.Paused || r.scaled():
@@ -67,7 +71,28 @@ func (p *Plane) deployment(ctx context.Context, v *view, d *appsv1.Deployment) e
 	return p.deploymentStatus(ctx, v, r, true)
 }
 
-// rolloutOf finds the ReplicaSets of a Deployment.
+// adopt makes the Deployment the controller of ReplicaSets that it selects and that have none (ClaimReplicaSets).
+func (p *Plane) adopt(ctx context.Context, v *view, d *appsv1.Deployment) error {
+	for _, rs := range v.replicaSets {
+		if rs.Namespace != d.Namespace || rs.DeletionTimestamp != nil || metav1.GetControllerOfNoCopy(rs) != nil {
+			continue
+		}
+		selector, err := metav1.LabelSelectorAsSelector(d.Spec.Selector)
+		if err != nil || !selector.Matches(labels.Set(rs.Labels)) {
+			continue
+		}
+		changed := rs.DeepCopy()
+		changed.OwnerReferences = append(changed.OwnerReferences, owner{d, "apps/v1", "Deployment"}.reference())
+		if err := p.Client.Update(ctx, changed); err != nil {
+			return err
+		}
+		swap(v.replicaSets, changed)
+	}
+	return nil
+}
+
+// rolloutOf finds the ReplicaSets of a Deployment. One that it adopted may be of its template without a hash
+// (EqualIgnoreHash).
 func (p *Plane) rolloutOf(v *view, d *appsv1.Deployment) *rollout {
 	r := &rollout{d: d}
 	hash := p.hashOf(d, d.Spec.Template)
@@ -75,7 +100,11 @@ func (p *Plane) rolloutOf(v *view, d *appsv1.Deployment) *rollout {
 		if !metav1.IsControlledBy(rs, d) || rs.DeletionTimestamp != nil {
 			continue
 		}
-		if rs.Labels[appsv1.DefaultDeploymentUniqueLabelKey] == hash {
+		of, labelled := rs.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
+		if !labelled {
+			of = p.hashOf(rs, rs.Spec.Template)
+		}
+		if of == hash {
 			r.new = rs
 		} else {
 			r.old = append(r.old, rs)
@@ -174,7 +203,7 @@ func (p *Plane) ensureNew(ctx context.Context, v *view, r *rollout) error {
 		return nil
 	}
 	return p.change(ctx, v, r, r.new, func(rs *appsv1.ReplicaSet) {
-		rs.Annotations[annotationRevision] = strconv.FormatInt(max(revision(rs), newest), 10)
+		rs.Annotations = withLabel(rs.Annotations, annotationRevision, strconv.FormatInt(max(revision(rs), newest), 10))
 		rs.Spec.MinReadySeconds = r.d.Spec.MinReadySeconds
 	})
 }

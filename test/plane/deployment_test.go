@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
@@ -232,4 +233,24 @@ func TestScaleDownChoosesItsPods(t *testing.T) {
 			assert.Equal(t, []string{before[0].Name, before[2].Name}, []string{left[0].Name, left[1].Name})
 		})
 	}
+}
+
+// A ReplicaSet that a Deployment selects is adopted. If it has the Deployment's template, it is its newest one, whatever its
+// name, and keeps its pods until the next rollout.
+func TestDeploymentAdoptsReplicaSets(t *testing.T) {
+	l := newLab(t, 2, kubelet.Options{})
+	d := deployment("web", 2)
+	rs := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: "legacy", Labels: d.Spec.Selector.MatchLabels}}
+	rs.Spec = appsv1.ReplicaSetSpec{Replicas: ptr.To[int32](2), Selector: d.Spec.Selector, Template: *d.Spec.Template.DeepCopy()}
+	l.create(rs)
+	l.run(time.Minute)
+	l.create(d)
+	l.run(time.Minute)
+	assert.Len(t, l.pods("legacy-"), 2)
+	assert.Empty(t, l.pods("web-"))
+	assert.True(t, metav1.IsControlledBy(read(l, rs), read(l, d)))
+	edit(l, d, image("2"))
+	l.run(5 * time.Minute)
+	assert.Empty(t, l.pods("legacy-"))
+	assert.Len(t, l.pods("web-"), 2)
 }

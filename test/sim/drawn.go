@@ -37,6 +37,7 @@ func drawn(seed uint64) plan {
 	p.further(seed)
 	p.drawOutages(seed)
 	p.drawHazards(seed)
+	p.drawActors(seed)
 	p.Clusterwide = rand.New(rand.NewPCG(seed, 77)).IntN(6) == 0
 	return p
 }

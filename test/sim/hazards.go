@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -139,13 +140,15 @@ func memoryAutoscaler(of workloadPlan, utilization, least, most int32) *autoscal
 	return h
 }
 
-// refusesAbove is an admission policy that refuses new pods of which a container requests more memory than its template and
-// a tenth more; see says so in the words of the API server.
-func refusesAbove(of workloadPlan, says string) func(*corev1.Pod) error {
-	most := of.Containers[0].Resources.Requests.Memory().AsApproximateFloat64() * 1.1
+// refusesAbove is an admission policy that refuses new pods of a workload of which a container requests more of a resource
+// than the first one of a template and a tenth more; says is its answer.
+func refusesAbove(app string, template *corev1.Container, of corev1.ResourceName, says string) func(*corev1.Pod) error {
+	request := template.Resources.Requests[of]
+	most := request.AsApproximateFloat64() * 1.1
 	return func(pod *corev1.Pod) error {
 		for _, c := range pod.Spec.Containers {
-			if pod.Labels[appLabel] == of.Name && c.Resources.Requests.Memory().AsApproximateFloat64() > most {
+			request := c.Resources.Requests[of]
+			if pod.Labels[appLabel] == app && request.AsApproximateFloat64() > most {
 				return apierrors.NewForbidden(corev1.Resource("pods"), pod.Name, errors.New(says))
 			}
 		}
@@ -175,7 +178,7 @@ func (p *plan) drawHazards(seed uint64) {
 	}
 	switch p.Hazard {
 	case "refused":
-		p.Validate = refusesAbove(*of, pick(r, deniedByPolicy, deniedByQuota))
+		p.Validate = refusesAbove(of.Name, &of.Containers[0], corev1.ResourceMemory, pick(r, deniedByPolicy, deniedByQuota))
 		at("growth", 3*time.Hour, span/2)
 		at("rollout", span/2, span)
 	case "not started":
@@ -256,6 +259,7 @@ func endangered() map[string]plan {
 		"recommendations are lost again and again": lostAfterKill(),
 		"recommendations of yesterday":             restoredAfterKill(),
 	}
+	maps.Copy(all, encountered())
 	for _, how := range stops {
 		all["stopped in harm, "+how] = stoppedInHarm(how)
 	}
@@ -279,7 +283,7 @@ func refusedCreated(kind v1alpha1.WorkloadKind, says string) plan {
 	p := roomy(4*time.Hour, of)
 	p.Policies = []policyPlan{hasty(kind)}
 	p.Policies[0].Spec.Memory.ControlledValues = ptr(v1alpha1.ControlledRequestsOnly)
-	p.Validate = refusesAbove(of, says)
+	p.Validate = refusesAbove(of.Name, &of.Containers[0], corev1.ResourceMemory, says)
 	p.Script = func(w *world) {
 		w.time.after(3*time.Hour, func() {
 			w.watching.disturbed("all pods are deleted")
@@ -303,19 +307,24 @@ func notStarted(reason string) plan {
 			w.edit(0, func(p *corev1.PodTemplateSpec) { p.Spec.Containers[0].Image = "example.org/app:2" })
 			w.watching.disturbed("a rollout")
 		})
-		w.time.every(time.Minute, func() bool { w.deleteStuck(recommendationOf(of)); return true })
+		w.time.every(time.Minute, func() bool { w.deleteStuck(recommendationOf(of), false); return true })
 	}
 	return p
 }
 
-// deleteStuck: a person does what status.admissionWithdrawn says, and deletes the pods that do not start.
-func (w *world) deleteStuck(name types.NamespacedName) {
+// deleteStuck: a person does what status.admissionWithdrawn says, and deletes the pod that does not start, or all such pods
+// that are older than the withdrawal. What is created after it has to start.
+func (w *world) deleteStuck(name types.NamespacedName, all bool) {
 	rec, found := w.server.Peek(&v1alpha1.AttuneRecommendation{}, name).(*v1alpha1.AttuneRecommendation)
 	if !found || rec.Status.AdmissionWithdrawn == nil || rec.Status.AdmissionWithdrawn.Reason != v1alpha1.ReasonPodsDoNotStart {
 		return
 	}
 	for _, pod := range w.podsOf(name) {
-		if strings.Contains(rec.Status.AdmissionWithdrawn.Message, pod.Name) && pod.Status.Phase == corev1.PodPending {
+		stuck := strings.Contains(rec.Status.AdmissionWithdrawn.Message, pod.Name)
+		if all {
+			stuck = pod.CreationTimestamp.Before(&rec.Status.AdmissionWithdrawn.Since)
+		}
+		if stuck && pod.Status.Phase == corev1.PodPending {
 			w.must(client.IgnoreNotFound(w.people.Delete(context.Background(), pod.DeepCopy())))
 		}
 	}

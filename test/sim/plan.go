@@ -51,6 +51,8 @@ type plan struct {
 	TooSmall    string
 	// Hazard that was drawn; empty: none.
 	Hazard string
+	// Actors that were drawn.
+	Actors []string
 	// Refuse is what the API server refuses beside its own rules; Script is what happens at its time.
 	Refuse func(actor, verb string, o client.Object) error
 	Script func(*world)

@@ -2,11 +2,14 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,6 +29,8 @@ const (
 	notStartedFor = 2 * time.Minute
 	// notPlacedFor: it would fit a node that has other pods now. One that fits no node, were it empty, is as good as refused.
 	notPlacedFor = 11 * time.Minute
+	// notReadyFor: attune's answer, and a kubelet's longest back-off of 5 minutes, twice.
+	notReadyFor = 11 * time.Minute
 	// killedFor: an OOM kill is answered within a minute.
 	killedFor = time.Minute
 	// scaledFor: an HPA looks every 15 seconds, and its recommendations of five minutes count.
@@ -36,8 +41,8 @@ const (
 // by what would happen to the same pod with the resources of its template; where that would run, it has to run within the
 // time of the sentence:
 //
-//   - refused: the workload has fewer pods than it wants, and the API server refuses a new pod of its template with the
-//     admission resources that it would get, and would accept it without them;
+//   - refused: the workload has fewer pods than it wants (or a Job has none and is not done), and the API server refuses a
+//     new pod of its template with the admission resources that it would get, and would accept it without them;
 //   - placed: a pod without a node requests more than its template; no node has room for it, and one has room for its
 //     template (allocatable less what the pods of the node count for). With autoRevert: false nothing is written for a pod
 //     that is there: then the next one runs, as admission resources are withdrawn within the same time;
@@ -45,6 +50,9 @@ const (
 //     the template's is not;
 //   - killed: the last end of a container was an OOM kill, it waits to start again with the limit that killed it, and the
 //     limit of its template is above what it needs;
+//   - ready: a pod on a node that works has not been ready for longer than the restarts of its containers take, although
+//     each of them would come up with the resources of the template: the image is whole, the limit of the template is
+//     above what it needs, and its CPU request is what the start needs;
 //   - scaled: an HPA on memory utilization would add replicas if all pods had the requests of their templates, and the
 //     workload has fewer than the HPA's maximum.
 //
@@ -116,10 +124,13 @@ func (h *hindrance) all() (all []stuck) {
 		case pod.Spec.NodeName == "":
 			all = append(all, h.placed(rec, pod, template)...)
 		case pod.Status.Phase == corev1.PodPending:
-			all = append(all, h.started(rec, pod, template)...)
+			all = append(all, slices.Concat(h.started(rec, pod, template), h.ready(rec, pod, template))...)
 		default:
-			all = append(all, h.killed(rec, pod, template)...)
+			all = append(all, slices.Concat(h.killed(rec, pod, template), h.ready(rec, pod, template))...)
 		}
+	}
+	for _, o := range h.w.server.Stored(&batchv1.Job{}) {
+		all = append(all, h.refusedJob(o.(*batchv1.Job))...)
 	}
 	for i := range h.w.plan.Workloads {
 		all = append(all, h.refused(i)...)
@@ -143,25 +154,51 @@ func (h *hindrance) refused(which int) []stuck {
 		return nil
 	}
 	want, have := wanted(o)
-	if have >= want {
-		return nil
-	}
 	template := templateOf(o)
 	owner, kind := o, string(of.Kind)
 	if set := w.newestSet(o); set != nil {
 		owner, kind, template = set, "ReplicaSet", &set.Spec.Template
+		if have >= want { // the pods of older ReplicaSets count, while a rollout stands still
+			want, have = wanted(set)
+		}
 	}
+	if have >= want {
+		return nil
+	}
+	refusal := h.refusal(owner, ownedBy("apps/v1", kind, owner), template)
+	if refusal == nil {
+		return nil
+	}
+	return []stuck{{recommendationOf(of), of.Namespace + "/" + of.Name, fmt.Sprintf("has %d of %d pods, as the API server refuses them with the admission resources and would accept those of the template: %v", have, want, refusal), refusedFor}}
+}
+
+// refusal of a new pod that the API server would accept with the resources of its template; nil: there is none.
+func (h *hindrance) refusal(owner client.Object, reference []metav1.OwnerReference, template *corev1.PodTemplateSpec) error {
 	pod := &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
-	pod.Namespace, pod.Name = of.Namespace, owner.GetName()+"-would"
-	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: owner.GetName(), UID: owner.GetUID(), Controller: ptr(true)}}
-	if err := w.server.Accepts(pod.DeepCopy(), false); err != nil {
+	pod.Namespace, pod.Name, pod.OwnerReferences = owner.GetNamespace(), owner.GetName()+"-would", reference
+	if h.w.server.Accepts(pod.DeepCopy(), false) != nil {
 		return nil
 	}
-	err := w.server.Accepts(pod, true)
-	if err == nil {
+	return h.w.server.Accepts(pod, true)
+}
+
+// refusedJob: a Job that is not done has no pod, as its pods are refused.
+func (h *hindrance) refusedJob(job *batchv1.Job) []stuck {
+	done := slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
+		return c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed || c.Type == batchv1.JobSuspended)
+	})
+	if done || job.DeletionTimestamp != nil || job.Status.Active+job.Status.Succeeded+job.Status.Failed > 0 {
 		return nil
 	}
-	return []stuck{{recommendationOf(of), of.Namespace + "/" + of.Name, fmt.Sprintf("has %d of %d pods, as the API server refuses them with the admission resources and would accept those of the template: %v", have, want, err), refusedFor}}
+	refusal := h.refusal(job, ownedBy("batch/v1", "Job", job), &job.Spec.Template)
+	if refusal == nil {
+		return nil
+	}
+	rec := recommendationOf(workloadPlan{Kind: v1alpha1.KindJob, Namespace: job.Namespace, Name: job.Name})
+	if of := metav1.GetControllerOf(job); of != nil {
+		rec = recommendationOf(workloadPlan{Kind: v1alpha1.WorkloadKind(of.Kind), Namespace: job.Namespace, Name: of.Name})
+	}
+	return []stuck{{rec, "Job " + job.Namespace + "/" + job.Name, fmt.Sprintf("has no pod, as the API server refuses it with the admission resources and would accept those of the template: %v", refusal), refusedFor}}
 }
 
 // placed: whether a pod without a node would have one.
@@ -250,6 +287,33 @@ func (h *hindrance) killed(rec types.NamespacedName, pod *corev1.Pod, template m
 		all = append(all, stuck{rec, "container " + s.Name + " of pod " + pod.Namespace + "/" + pod.Name, fmt.Sprintf("was OOM-killed, waits, and needs %.0fMi; its limit is %dMi, that of its template %dMi", need/mib, limit/mib, without/mib), killedFor})
 	}
 	return all
+}
+
+// ready: whether a pod that is not ready would be with the resources of its template.
+func (h *hindrance) ready(rec types.NamespacedName, pod *corev1.Pod, template map[string]corev1.ResourceRequirements) []stuck {
+	node, of := h.w.cluster.Node(pod.Spec.NodeName), demand{}
+	if node == nil || node.Faults.Down || node.Faults.Error != "" || h.w.troubled[node.Name] || h.w.keepsSizes(rec) {
+		return nil
+	}
+	of, known := h.w.demandOf(pod)
+	if !known || !h.w.restorable(pod, template) {
+		return nil
+	}
+	differs := false
+	for _, c := range pod.Spec.Containers {
+		r := template[c.Name]
+		without := r.Limits.Memory().AsApproximateFloat64()
+		need := of.memoryAt(h.w.time.now, h.w.time.now, pod.Name) + of.elastic.heap*without
+		if c.Image == brokenImage || without > 0 && (need > without || without < float64(node.Faults.LeastMemory)) ||
+			of.startCPU > r.Requests.Cpu().AsApproximateFloat64() {
+			return nil
+		}
+		differs = differs || !equality.Semantic.DeepEqual(c.Resources.Requests, r.Requests) || !equality.Semantic.DeepEqual(c.Resources.Limits, r.Limits)
+	}
+	if !differs {
+		return nil
+	}
+	return []stuck{{rec, "pod " + pod.Namespace + "/" + pod.Name + " on " + node.Name, "is not ready; with the resources of its template it would be", notReadyFor}}
 }
 
 // scaled: whether an HPA on memory utilization would add replicas without attune.

@@ -124,7 +124,7 @@ func drawnTroubles(r *rand.Rand, p plan) []trouble {
 
 // act does what a trouble says.
 func (w *world) act(t trouble) {
-	for _, of := range []map[string]func(*world, trouble){troubles, deeds, accidents, mishaps, outages, hazards} {
+	for _, of := range []map[string]func(*world, trouble){troubles, deeds, accidents, mishaps, outages, hazards, acts()} {
 		if do := of[t.Kind]; do != nil {
 			do(w, t)
 			return
@@ -139,7 +139,9 @@ func (p plan) disturb(w *world) {
 		w.time.after(t.After, func() {
 			w.watching.disturbed(t.Kind)
 			w.act(t)
-			w.watching.lasts(t)
+			if _, acts := actors[t.Kind]; !acts { // what must hold holds while others act
+				w.watching.lasts(t)
+			}
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/test/sim/api"
 )
@@ -74,6 +75,8 @@ type watching struct {
 	writes, passes map[string]int
 	// raises before a kill, and what became of them.
 	raises map[string]int
+	// templates are the resources that the pods would have without attune.
+	templates templates
 	// spoken counts what was told.
 	spoken map[string]int
 }
@@ -86,6 +89,7 @@ func newWatching(w *world) *watching {
 	spoken := newSpoken(s, w.words)
 	v.spoken = spoken.seen
 	hindrance := &hindrance{w: w, templates: templates{}}
+	v.templates = hindrance.templates
 	v.invariants = []invariant{raises, newCalm(s), newRepeats(s), newAwake(s), newSpins(s), newFloors(s), newHarmless(s), newEnds(s), newAdmissions(s), newOneWave(s), newRecommended(s, w.selected),
 		newRest(s), newReached(s, w.podsOf), newStarts(s),
 		newFreshUsage(s, w.wantedUsage, w.sourceIsWell, w.sourceReaches),
@@ -141,7 +145,11 @@ func (v *watching) wrote(w api.Write) {
 
 func (v *watching) changed(e api.Event) {
 	if pod, ok := e.Object.(*corev1.Pod); ok {
-		if id, owned := workload.OwnerOf(pod, pod.Namespace, nil); owned {
+		id, owned := workload.OwnerOf(pod, pod.Namespace, nil)
+		if name := v.w.adopterOf(pod); name != "" {
+			id = workload.Identity{Kind: v1alpha1.KindDeployment, Namespace: pod.Namespace, Name: name}
+		}
+		if owned {
 			v.owners[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = types.NamespacedName{Namespace: id.Namespace, Name: id.RecommendationName()}
 		}
 	}

@@ -74,6 +74,8 @@ type world struct {
 	kept map[types.NamespacedName]bool
 	// wantedFrom is since when the usage of a workload is wanted as it is now.
 	wantedFrom map[string]time.Time
+	// refusals are the admission policies of actors that are in force.
+	refusals []*refusal
 	// joined is how many nodes came later, troubled those to which something happens.
 	joined   int
 	troubled map[string]bool
@@ -93,7 +95,7 @@ type world struct {
 func newWorld(seed uint64, p plan) *world {
 	t := &timeline{now: beginning}
 	w := &world{seed: seed, plan: p, random: rand.New(rand.NewPCG(seed, 0x5eed)), time: t, told: &told{}, demands: map[string]demand{}, starts: map[string]start{}, kept: map[types.NamespacedName]bool{}, troubled: map[string]bool{}, phases: map[v1alpha1.RecordPhase]int{}}
-	w.server = api.New(api.Options{Scheme: scheme(), Now: func() time.Time { return t.now }, Minor: p.Minor, NoResize: p.NoResize, Admit: w.admit, Validate: p.Validate, Refuse: p.Refuse})
+	w.server = api.New(api.Options{Scheme: scheme(), Now: func() time.Time { return t.now }, Minor: p.Minor, NoResize: p.NoResize, Admit: w.admit, Validate: w.validate, Refuse: p.Refuse})
 	w.people = w.server.As("people", nil)
 	w.faults = newFaults(w)
 	w.watching = newWatching(w)
@@ -223,6 +225,21 @@ func (w *world) admit(pod *corev1.Pod) {
 	seeded := &corev1.Pod{}
 	w.must(json.Unmarshal(after, seeded))
 	*pod = *seeded
+}
+
+// validate a new pod by the admission policies of others.
+func (w *world) validate(pod *corev1.Pod) error {
+	if w.plan.Validate != nil {
+		if err := w.plan.Validate(pod); err != nil {
+			return err
+		}
+	}
+	for _, r := range w.refusals {
+		if err := r.of(pod); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // lagOf a watch: mostly next to nothing, sometimes long.

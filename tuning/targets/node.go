@@ -18,20 +18,56 @@ import (
 type sharer struct{ View }
 
 // share converts a container's target into a target of strategy Node. It consists of the size of a new pod (the
-// highest usage of a day, because no node is known yet), and the demand for the node's sharing later. A blocked
+// highest usage of a day, or of 7 days for a Guaranteed pod, because no node is known yet), and the demand for the node's sharing later. A blocked
 // resource has no demand.
 func (v sharer) share(c *corev1.Container, floors [2]recommender.Floor, t v1alpha1.ContainerTarget) v1alpha1.ContainerTarget {
 	shared := v.demand(c.Name, floors, t)
 	shared.MemoryLimitMost = podview.ToPointer(recommender.Memory, v.limitMost(c, shared))
 	t.Demand = &shared
-	seed := node.SeedOf(containerOf(c.Name, shared))
+	seed := v.seed(c.Name, floors, t)
 	t.Target = podview.ToResources(recommender.Size{
 		recommender.CPU:    {Request: seed.Request[recommender.CPU]},
 		recommender.Memory: {Request: seed.Request[recommender.Memory], Limit: seed.MemoryLimit},
 	})
 	t.MemoryLimitFloor = podview.ToPointer(recommender.Memory, seed.MemoryLimitFloor)
-	t.Steps = nodeSteps(shared, seed)
+	t.Steps = v.steps(shared, seed)
 	return t
+}
+
+// seed returns the size of a new pod of the target's demand. A Guaranteed pod gets the peak of 7 days instead of that of
+// a day: its limit equals its request, and its node never resizes it.
+func (v sharer) seed(container string, floors [2]recommender.Floor, t v1alpha1.ContainerTarget) node.Seed {
+	seed := node.SeedOf(containerOf(container, *t.Demand))
+	if !v.guaranteed() {
+		return seed
+	}
+	for _, r := range recommender.Resources {
+		usage, known := node.Max7d(v.History.Highest(container, r), v.Now)
+		if !known || seed.Request[r] == 0 {
+			continue
+		}
+		most := v.Settings.Recommender.Of[r].MaxAllowed
+		week := (node.Demand{Peak: usage.RoundUp()}).Within(r, floors[r].Amount, most).Peak
+		seed.Request[r] = damped(r, v.storedTarget(container)[r].Request, max(seed.Request[r], week))
+	}
+	if seed.MemoryLimit > 0 {
+		seed.MemoryLimit = max(seed.MemoryLimit, seed.Request[recommender.Memory])
+	}
+	return seed
+}
+
+// guaranteed reports whether new pods are of the QoS class Guaranteed without attune.
+func (v sharer) guaranteed() bool {
+	var class podview.QOS
+	for _, c := range podview.AllContainers(&corev1.Pod{Spec: v.Workload.Template.Spec}) {
+		class.Add(v.original(c))
+	}
+	return class.Class() == corev1.PodQOSGuaranteed
+}
+
+// storedTarget returns the stored target of a container; zero: none is stored.
+func (v sharer) storedTarget(container string) recommender.Size {
+	return podview.FromResources(podview.First(v.Stored.Containers, func(t v1alpha1.ContainerTarget) bool { return t.Name == container }).Target)
 }
 
 // demand returns the demand of the container: measured usage and learned floors, capped at the maximum allowed. With
@@ -143,14 +179,18 @@ func containerOf(name string, d v1alpha1.ContainerDemand) *node.Container {
 	return c
 }
 
-// nodeSteps explains the size of a new pod. kubectl attune node explains the shares that its node computes.
-func nodeSteps(d v1alpha1.ContainerDemand, seed node.Seed) []v1alpha1.Step {
+// steps explains the size of a new pod. kubectl attune node explains the shares that its node computes.
+func (v sharer) steps(d v1alpha1.ContainerDemand, seed node.Seed) []v1alpha1.Step {
 	var steps []v1alpha1.Step
+	window := "24h"
+	if v.guaranteed() {
+		window = "7 days, because the pod is Guaranteed"
+	}
 	for _, r := range recommender.Resources {
 		if seed.Request[r] > 0 {
 			steps = append(steps, v1alpha1.Step{
 				Resource: r.String(), Name: node.StepPeak, Before: "0", After: recommender.Format(r, seed.Request[r]),
-				Reason: "the highest usage of a replica in the last 24h, within bounds and floors; decreases of 2 % or less are ignored",
+				Reason: "the highest usage of a replica in the last " + window + ", within bounds and floors; decreases of 2 % or less are ignored",
 			})
 		}
 	}

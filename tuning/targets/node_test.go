@@ -49,6 +49,43 @@ func TestTheDaysPeakIsTheSeed(t *testing.T) {
 	assert.Equal(t, "300Mi", target.Target.MemoryRequest.String())
 }
 
+// A Guaranteed pod is never resized by its node, and its limit equals its request. It gets the peak of a week: with the
+// peak of an idle day as its limit, its next busy hour kills it.
+func TestGuaranteedPodsGetTheWeeksPeak(t *testing.T) {
+	view := func() View {
+		v := byNode(t, func(*v1alpha1.AttunePolicySpec) {})
+		day := v.History.Highest
+		v.History.Highest = func(container string, r recommender.Resource) node.Span {
+			burst := v.Now.Add(-5 * 24 * time.Hour)
+			return func(from, to time.Time) (recommender.Usage, bool) {
+				if from.Before(burst) && to.After(burst) {
+					return []recommender.Usage{900, 500 << 20}[r], true
+				}
+				return day(container, r)(from, to)
+			}
+		}
+		return v
+	}
+	v := view()
+	v.Workload.Template.Spec.Containers[0].Resources.Limits = nil
+	burstable := Desired(v).Containers[0]
+	assert.Equal(t, "700m", burstable.Target.CPURequest.String())
+	assert.Equal(t, "300Mi", burstable.Target.MemoryRequest.String())
+
+	v = view()
+	c := &v.Workload.Template.Spec.Containers[0]
+	c.Resources.Limits = c.Resources.Requests.DeepCopy()
+	v.Explained = true
+	spec := Desired(v)
+	guaranteed := spec.Containers[0]
+	assert.Equal(t, "900m", guaranteed.Target.CPURequest.String())
+	assert.Equal(t, "500Mi", guaranteed.Target.MemoryRequest.String())
+	assert.Equal(t, "700m", guaranteed.Demand.CPUDay.String(), "its demand stays: nodes do not share with it")
+	assert.Equal(t, "900m", spec.Seed.Containers[0].CPURequest.String())
+	assert.Equal(t, "500Mi", spec.Seed.Containers[0].MemoryRequest.String())
+	assert.Contains(t, guaranteed.Steps[0].Reason, "7 days")
+}
+
 // minAllowed applies to the pods of a policy, but is not demand.
 func TestMinAllowedIsNoDemand(t *testing.T) {
 	v := byNode(t, func(s *v1alpha1.AttunePolicySpec) {

@@ -92,7 +92,7 @@ var mutants = []mutant{
 	{
 		"P1: pods that crash since their birth hold a rollout up", "they keep the size that they were born with",
 		[]edit{{"tuning/start.go", "	d.restoreBirths()\n", ""}},
-		"TestWorlds/a_start_needs_more", "rollouts end",
+		"TestWorlds/a_start_needs_more", "it would run without attune",
 	},
 	{
 		"P2: nodes are never forgotten", "what is known of a node stays when it is gone",
@@ -161,6 +161,11 @@ var mutants = []mutant{
 		"P0: created pods never start", "pods that wait on their nodes withdraw no admission resources",
 		[]edit{{"resize/withdraw/judge.go", "	if !known || !MayStall(words) {\n", "	if !known || true || !MayStall(words) {\n"}},
 		"TestHazards/volumes_of_created_pods_cannot_mount", "it would run without attune",
+	},
+	{
+		"P0: withdrawn admission resources are set all the same", "neither admission nor the seed obeys status.admissionWithdrawn",
+		[]edit{{"resize/withdraw/withdraw.go", "	return w != nil && (now", "	return false && w != nil && (now"}},
+		"TestHazards/a_policy_comes_and_goes", "it would run without attune",
 	},
 	{
 		"P0: a DaemonSet's pod is larger than its node", "neither targets nor created pods are bounded by nodes, and no created pod that fits none is noticed",
