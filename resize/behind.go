@@ -1,11 +1,7 @@
 package resize
 
 import (
-	"slices"
-	"time"
-
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -21,21 +17,15 @@ import (
 // the pod's limit again; this is a small one.
 const catchUpBy = 1 << 20
 
-// startsWithin is how long after a resize a kubelet starts a container that waited for a restart.
-const startsWithin = time.Minute
-
 // CatchUp returns the size that makes the pod's own memory limit follow the limits of its containers: the first running
 // container with a memory limit gets catchUpBy more. It returns nil and nil if the pod's limit does not lag
-// (podview.PodLimitLags, mayLag). It returns a refusal while no such container runs. If it is not certain that the limit
-// lags, it refuses only for a single container: others may have left room in the pod's cgroup.
+// (podview.PodLimitLags). It returns a refusal while no such container runs.
 func CatchUp(pod *corev1.Pod) ([]podview.Container, *Refusal) {
-	lags := podview.PodLimitLags(pod)
-	if !lags && !mayLag(pod) {
+	if !podview.PodLimitLags(pod) {
 		return nil, nil
 	}
 	statuses := podview.Statuses(pod)
-	containers := podview.Read(pod)
-	for _, c := range containers {
+	for _, c := range podview.Read(pod) {
 		memory := &c.Size[recommender.Memory]
 		if status := statuses[c.Name]; memory.Limit == 0 || status == nil || status.State.Running == nil {
 			continue
@@ -46,46 +36,9 @@ func CatchUp(pod *corev1.Pod) ([]podview.Container, *Refusal) {
 		memory.Limit += catchUpBy
 		return []podview.Container{c}, nil
 	}
-	const action = "where the kernel kills them. attune fixes this as soon as one of them runs; or delete the pod"
-	switch {
-	case lags:
-		return nil, RefuseForNow(ReasonPodLimitBehind, "the kubelet raised the memory limits of the containers, but the limit of the pod's cgroup is still %s, "+action,
-			recommender.Format(recommender.Memory, podview.PodLimit(pod)))
-	case len(containers) == 1:
-		return nil, RefuseForNow(ReasonPodLimitBehind, "the kubelet raised the memory limits of the containers, but maybe not the limit of the pod's cgroup, "+action)
-	}
-	return nil, nil
-}
-
-// mayLag reports whether the limit of the pod's own cgroup may lag where the kubelet does not show it: a container that
-// was OOM killed waited when attune resized the pod last. The kubelet starts such a container right after the resize.
-// Pods with a container without a memory limit have no limit of their own. If the resize itself restarts a container, its
-// start shows nothing.
-func mayLag(pod *corev1.Pod) bool {
-	at := podview.ResizedByAttune(pod)
-	_, other := podview.ResizedBy(pod)
-	if pod.Status.Resources != nil || pod.Spec.Resources != nil || pod.Status.Phase != corev1.PodRunning || podview.ResizeUnderway(pod) ||
-		at.IsZero() || other.After(at) {
-		return false
-	}
-	after := func(started metav1.Time) bool {
-		return !started.Time.Before(at) && started.Sub(at) < startsWithin
-	}
-	waited := false
-	statuses := podview.Statuses(pod)
-	for _, c := range podview.Read(pod) {
-		if c.Size[recommender.Memory].Limit == 0 || (situation{pod: pod}).restartsFor(c.Name, corev1.ResourceMemory) {
-			return false
-		}
-		ends := podview.Terminations(statuses[c.Name])
-		if !slices.ContainsFunc(ends, podview.Killed) {
-			continue
-		}
-		running := statuses[c.Name].State.Running
-		waited = waited || running != nil && after(running.StartedAt) ||
-			slices.ContainsFunc(ends, func(t *corev1.ContainerStateTerminated) bool { return after(t.StartedAt) })
-	}
-	return waited
+	return nil, RefuseForNow(ReasonPodLimitBehind, "the kubelet raised the memory limits of the containers, but the limit of the pod's cgroup is still %s, "+
+		"where the kernel kills them. attune fixes this as soon as one of them runs; or delete the pod",
+		recommender.Format(recommender.Memory, podview.PodLimit(pod)))
 }
 
 // CannotStart reports whether containers cannot start because of a resize by attune: they ended between the patch and

@@ -47,60 +47,6 @@ func TestAPodThatIsBehindIsMadeToFollow(t *testing.T) {
 	assert.Contains(t, condition(t, d).Message, "600Mi")
 }
 
-// A kubelet before 1.36 does not show the limit of the pod's cgroup. It may lag if a container started right after a
-// resize by attune: then the resize found no running container.
-func TestAPodThatMayBeBehindIsMadeToFollow(t *testing.T) {
-	was := sizeOf(200, 0, 512, 1024)
-	resized := now.Add(-30 * time.Minute) // ourSize
-	run := func(started time.Time, waits bool) *corev1.Pod {
-		pod := endedBefore(ourSize(running("web-1", was)), "OOMKilled", 3, time.Minute)
-		status := &pod.Status.ContainerStatuses[0]
-		status.LastTerminationState.Terminated.StartedAt = metav1.NewTime(started)
-		if waits {
-			status.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
-		}
-		return pod
-	}
-	decide := func(pod *corev1.Pod, change func(*tuning.View)) tuning.Decision {
-		w := heading(seen(t, was, pod), sizeOf(200, 0, 1024, 2048))
-		w.Rec.Status.CooldownFrom = &metav1.Time{Time: now}
-		if change != nil {
-			change(&w)
-		}
-		return tuning.Decide(w)
-	}
-	d := decide(run(resized.Add(2*time.Second), false), nil)
-	require.Len(t, d.Writes, 1, "%v", told(d))
-	assert.Equal(t, sizeOf(200, 0, 512, 1025), d.Writes[0].Plan.Moves[0].To, "nothing else first")
-
-	d = decide(run(resized.Add(2*time.Second), true), nil)
-	assert.Empty(t, d.Writes, "a further raise would not reach the pod's cgroup either")
-	assert.Equal(t, resize.ReasonPodLimitBehind, condition(t, d).Reason)
-
-	d = decide(run(resized.Add(10*time.Minute), false), nil)
-	for _, write := range d.Writes {
-		assert.NotEqual(t, resize.ReasonPodLimitBehind, write.Plan.Reason, "the resize reached a running container")
-	}
-	other := run(resized.Add(2*time.Second), false)
-	other.Spec.Containers = append(other.Spec.Containers, corev1.Container{Name: "free"})
-	for _, write := range decide(other, nil).Writes {
-		assert.NotEqual(t, resize.ReasonPodLimitBehind, write.Plan.Reason, "a pod with a container without a limit has none")
-	}
-
-	restarts := run(resized.Add(2*time.Second), false)
-	restarts.Spec.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceMemory, RestartPolicy: corev1.RestartContainer}}
-	for _, write := range decide(restarts, nil).Writes {
-		assert.NotEqual(t, resize.ReasonPodLimitBehind, write.Plan.Reason, "the resize itself restarted the container")
-	}
-
-	// The same raise is tried once. It does not block answers to OOM kills.
-	d = decide(run(resized.Add(2*time.Second), false), func(w *tuning.View) {
-		w.Rec.Status.Tries = resize.Begun(nil, resize.Plan{PodUID: w.Pods[0].UID, PodName: w.Pods[0].Name, Reason: resize.ReasonPodLimitBehind}, now)
-	})
-	require.Len(t, d.Writes, 1, "%v", told(d))
-	assert.NotEqual(t, resize.ReasonPodLimitBehind, d.Writes[0].Plan.Reason)
-}
-
 // notStarting returns a pod that attune resized, whose container does not start and whose cgroup has these limits.
 func notStarting(size recommender.Size, generation int64, limits corev1.ResourceList) *corev1.Pod {
 	pod := ourSize(endedBefore(running("web-1", size), "StartError", 4, 0))

@@ -172,10 +172,7 @@ func (d *starter) plan(pod *corev1.Pod) (resize.Plan, *resize.Refusal) {
 		return resize.Plan{}, refusal
 	}
 	if behind != nil {
-		plan, refusal := d.gates.planUrgent(pod, behind, resize.ReasonPodLimitBehind, d.gates.input(pod))
-		if refusal == nil || podview.PodLimitLags(pod) {
-			return plan, refusal
-		}
+		return d.gates.planUrgent(pod, behind, resize.ReasonPodLimitBehind, d.gates.input(pod))
 	}
 	wishes := besideBoosts(d.nextSizes(pod), d.view.boosted(pod))
 	plan, refusal := resize.PlanFor(pod, wishes, d.gates.capabilities(pod), d.view.Now)
