@@ -71,8 +71,10 @@ func TestEveryInputReachesTheGates(t *testing.T) {
 			Budgets:     w.Namespace.Budgets,
 			Reserved:    sizeOf(3, 0, 0, 0),
 			Terminating: true,
+			NotSized:    "excluded",
 		},
 		Node: resize.NodeInput{
+			Karpenter: true,
 			Reserved: sizeOf(3, 0, 0, 0),
 			Room:     w.Looked.Rooms["node-1"],
 			Block:    resize.NodeBlock{Growth: now.Add(time.Hour)},
@@ -137,7 +139,9 @@ func full(t *testing.T) (tuning.View, tuning.Pass) {
 	w.Namespace.Quotas = []corev1.ResourceQuota{quotaOf("quota", "2", "1")}
 	w.Namespace.Budgets = []policyv1.PodDisruptionBudget{{ObjectMeta: metav1.ObjectMeta{Name: "budget"}}}
 	w.Usage.Confirmed = now.Add(time.Minute)
-	w.Nodes["node-1"] = tuning.Node{Node: w.Nodes["node-1"].Node, Booted: now.Add(-time.Hour), Facts: resize.NodeFacts{
+	pooled := w.Nodes["node-1"].Node.DeepCopy()
+	pooled.Labels = map[string]string{"karpenter.sh/nodepool": "default"}
+	w.Nodes["node-1"] = tuning.Node{Node: pooled, Booted: now.Add(-time.Hour), Facts: resize.NodeFacts{
 		Policies: resize.Policies{StaticCPU: true}, Blocks: map[string]resize.NodeBlock{"shop": {Growth: now.Add(time.Hour)}},
 	}}
 	w.Looked.Rooms["node-1"] = roomWith(1, w.Pods...)

@@ -118,6 +118,10 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 		out["IsSidecar"], out["KillingLimit"] = podview.IsSidecar(pod, c), podview.KillingLimit(pod, podview.ReadSpec(c.Resources))
 	}
 	out["harm.LearnKills"] = harm.LearnKills(nil, pod, nil, nil, noon)
+	out["harm.DropRolledBack"] = harm.DropRolledBack([]v1alpha1.Floor{{Container: "app", TemplateHash: "bad"}}, []v1alpha1.Originals{
+		{TemplateHash: podview.GenerationOf(pod.Labels), Since: &metav1.Time{Time: noon.Add(-time.Hour)}}, {TemplateHash: "bad", Since: &metav1.Time{Time: noon.Add(-time.Minute)}},
+	}, []*corev1.Pod{pod}, noon)
+	out["ResizedAtStart"] = podview.ResizedAtStart(pod)
 	ends := harm.Ends{Facts: map[string]harm.KillFacts{}, Originals: map[string]recommender.Size{"app": size(500, 1000, 512, 1024)}}
 	for _, status := range podview.Statuses(pod) {
 		for _, end := range podview.Terminations(status) {

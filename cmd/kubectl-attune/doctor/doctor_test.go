@@ -666,7 +666,7 @@ func TestRolloutsThatStand(t *testing.T) {
 	done.Workloads.StatefulSets.Value = nil
 	done.Workloads.Deployments.Value = []appsv1.Deployment{{ObjectMeta: meta("web", 11*time.Minute), Status: appsv1.DeploymentStatus{Replicas: 3, UpdatedReplicas: 1, Conditions: []appsv1.DeploymentCondition{
 		{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded", Message: `ReplicaSet "web-5f" has timed out progressing.`}}}}}
-	assert.Contains(t, of(done, "rollouts")[0].Sentence, `Deployment/web in namespace shop stands since 2026-03-02T11:49:00Z: 1 of 3 pods run the newest template; ReplicaSet "web-5f" has timed out progressing.`)
+	assert.Contains(t, of(done, "rollouts")[0].Sentence, `Deployment/web in namespace shop stands since 2026-03-02T11:49:00Z: 1 of 3 pods run the newest template; the Deployment made no progress within progressDeadlineSeconds; ReplicaSet "web-5f" has timed out progressing.`)
 
 	done.Workloads.Deployments = Read[appsv1.Deployment]{Cut: true}
 	assert.Equal(t, []Level{Unknown}, []Level{of(done, "rollouts")[0].Result}, "not all were read")
