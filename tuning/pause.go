@@ -45,8 +45,7 @@ type pauses struct {
 // countSupersession counts another field manager's resize that replaced one of attune's.
 func (d *pauses) countSupersession(record v1alpha1.ResizeRecord) {
 	d.reports.addRecordEvent(record, event.Warning(v1alpha1.EventResizeFailed, "Another field manager resized pod %s; attune dropped its own resize of the pod", record.PodName))
-	// A booster that finishes a start after attune's resize does not fight. If it goes on, the next one counts.
-	if slices.ContainsFunc(d.view.Pods, func(p *corev1.Pod) bool { return p.UID == record.PodUID && podview.ResizedAtStart(p) }) {
+	if slices.ContainsFunc(d.view.Pods, func(p *corev1.Pod) bool { return p.UID == record.PodUID && d.view.foreignStart(p) }) {
 		return
 	}
 	d.pauseAfterSupersessions(fmt.Sprintf(
@@ -109,7 +108,7 @@ func (d *pauses) pauseForOtherWriter() {
 // of a pod's start is ignored too: it is where the pod begins (rememberOriginals).
 func (v *View) lastWriter() (pod, by string, at time.Time) {
 	for _, p := range v.Pods {
-		if manager, when := podview.ResizedBy(p); when.After(at) && !when.After(v.Now.Add(clocksDiffer)) && !podview.ResizedAtStart(p) {
+		if manager, when := podview.ResizedBy(p); when.After(at) && !when.After(v.Now.Add(clocksDiffer)) && !v.foreignStart(p) {
 			pod, by, at = p.Name, manager, when
 		}
 	}
@@ -177,4 +176,20 @@ func (d *pauses) pauseLeak() {
 	d.setPaused("container %s got more memory %d times after OOM kills since %s, up to %s, and still needs more, which looks like a memory leak. "+
 		"Fix the leak, or set maxAllowed. Then run kubectl attune resume %s to allow further raises", leak.Container, leak.Times,
 		leak.Since.UTC().Format(time.RFC3339), leak.Amount.String(), d.view.commandLine())
+}
+
+// foreignStart reports whether the last foreign resize of a pod is part of its start: attune had not resized the pod, or
+// a booster has ended and restored the template's requests. A pod's generation is 1 at its creation, and grows with each
+// resize.
+func (v *View) foreignStart(pod *corev1.Pod) bool {
+	if !podview.ResizedAtStart(pod) || v.owner().Template == nil {
+		return false
+	}
+	if pod.Generation <= 2 && podview.ResizedByAttune(pod).IsZero() {
+		return true
+	}
+	return !slices.ContainsFunc(podview.Read(pod), func(c podview.Container) bool {
+		template, ok := podview.TemplateSize(v.owner().Template, c.Name)
+		return ok && requestsOf(asBorn(template, c.Size)) != requestsOf(c.Size)
+	})
 }

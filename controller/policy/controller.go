@@ -336,7 +336,7 @@ func interest(p *v1alpha1.AttunePolicy, settings policy.Settings, m matched, sin
 	if settings.StartupBoost != nil {
 		in.Startup = settings.StartupBoost.Duration
 	}
-	in.Workloads = wantedHistories(p, settings, m)
+	in.Workloads, in.Members = wantedHistories(p, settings, m)
 	return in
 }
 

@@ -150,8 +150,8 @@ func (m matched) namesOf(w workload.Workload) []string {
 
 // wantedHistories returns the histories that a policy wants: one for each workload, and one for the workloads of one
 // kind with the same identity and the same sized containers.
-func wantedHistories(p *v1alpha1.AttunePolicy, settings policy.Settings, m matched) (wanted []history.Workload) {
-	groups := map[workload.KindName]int{}
+func wantedHistories(p *v1alpha1.AttunePolicy, settings policy.Settings, m matched) (wanted []history.Workload, members map[workload.KindName][]string) {
+	members = map[workload.KindName][]string{}
 	for _, w := range m.won {
 		names := podview.Map(targets.Sized(w.Template, settings), func(c *corev1.Container) string { return c.Name })
 		shared := w.Shared()
@@ -159,7 +159,8 @@ func wantedHistories(p *v1alpha1.AttunePolicy, settings policy.Settings, m match
 		case len(names) == 0:
 			continue
 		case w.IsShared():
-			wanted = append(wanted, history.Workload{Kind: w.Kind, Name: w.Name, Containers: names, Members: m.namesOf(w)})
+			wanted = append(wanted, history.Workload{Kind: w.Kind, Name: w.Name, Containers: names})
+			members[workload.KindName{Kind: w.Kind, Name: w.Name}] = m.namesOf(w)
 			continue
 		case shared == "":
 			wanted = append(wanted, history.Workload{Kind: w.Kind, Name: w.Name, Containers: names})
@@ -167,14 +168,12 @@ func wantedHistories(p *v1alpha1.AttunePolicy, settings policy.Settings, m match
 		}
 		slices.Sort(names)
 		group := workload.KindName{Kind: w.Kind, Name: strings.Join([]string{workload.SharedName(shared), p.Name, strings.Join(names, ",")}, "/")}
-		i, known := groups[group]
-		if !known {
-			i, groups[group] = len(wanted), len(wanted)
+		if members[group] == nil {
 			wanted = append(wanted, history.Workload{Kind: group.Kind, Name: group.Name, Containers: names})
 		}
-		wanted[i].Members = append(wanted[i].Members, w.Name)
+		members[group] = append(members[group], w.Name)
 	}
-	return wanted
+	return wanted, members
 }
 
 // keepUnseen removes recommendations from known that must stay although no Job of their identity has been seen since

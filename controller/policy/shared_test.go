@@ -105,8 +105,9 @@ func TestTheHistoriesOfReleases(t *testing.T) {
 	}, 10)
 	of := func(p v1alpha1.AttunePolicy) map[string][]string {
 		out := map[string][]string{}
-		for _, w := range wantedHistories(&p, policy.Settings{}, m.to(p.Name)) {
-			out[w.Name] = w.Members
+		wanted, members := wantedHistories(&p, policy.Settings{}, m.to(p.Name))
+		for _, w := range wanted {
+			out[w.Name] = members[workload.KindName{Kind: w.Kind, Name: w.Name}]
 		}
 		return out
 	}

@@ -150,7 +150,7 @@ func (s *collector) raiseCPU(to *answer, values, gone *[]float64, of *usage.Seri
 		s.raise(values, samples[n:])
 		return
 	}
-	before, after, left := of.AroundStart(samples, wish.startup, window)
+	before, after, left := of.AroundStart(samples, wish.of.startup, window)
 	s.query.Drop(&s.report, usage.DropStartup, left...)
 	for _, sample := range left {
 		if sample.Value > to.start && sample.Value <= math.MaxFloat32 {

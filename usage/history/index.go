@@ -219,10 +219,16 @@ type resolver struct {
 type wish struct {
 	workload   workload.KindName
 	containers containers
-	// members share the history; empty: the workload has its own.
-	members []string
+	// of is shared between wishes to save memory.
+	of *wanted
+}
+
+// wanted is how the history of a wish is read.
+type wanted struct {
 	// startup is the longest one of the policies that want the workload.
 	startup time.Duration
+	// members share the history; empty: the workload has its own.
+	members []string
 }
 
 // containers is a set of a few names; nil means all containers.
@@ -242,7 +248,7 @@ func (c containers) include(others containers) bool {
 // pods are not assigned to a workload with a shorter name.
 func newResolver(interests map[string]Interest, neighbours []workload.KindName) *resolver {
 	r := &resolver{numbers: map[workload.KindName]int{}}
-	known := slices.Clone(neighbours)
+	known, alone := slices.Clone(neighbours), map[time.Duration]*wanted{}
 	// In a fixed order: while a workload changes its policy, two interests may have it.
 	for _, policy := range slices.Sorted(maps.Keys(interests)) {
 		interest := interests[policy]
@@ -251,12 +257,20 @@ func newResolver(interests map[string]Interest, neighbours []workload.KindName) 
 			of := workload.KindName{Kind: w.Kind, Name: w.Name}
 			r.want(of, w.Containers)
 			wish := &r.wishes[r.numbers[of]]
-			wish.startup = max(wish.startup, min(cmp.Or(interest.Startup, DefaultStartup), maxStartup))
-			wish.members = w.Members
-			if len(w.Members) == 0 {
-				known = append(known, of)
+			startup, members := min(cmp.Or(interest.Startup, DefaultStartup), maxStartup), interest.Members[of]
+			if wish.of != nil {
+				startup = max(startup, wish.of.startup)
 			}
-			for _, name := range w.Members {
+			if len(members) > 0 {
+				wish.of = &wanted{startup, members}
+			} else {
+				known = append(known, of)
+				if alone[startup] == nil {
+					alone[startup] = &wanted{startup: startup}
+				}
+				wish.of = alone[startup]
+			}
+			for _, name := range members {
 				member := workload.KindName{Kind: w.Kind, Name: name}
 				known = append(known, member)
 				if _, taken := r.numbers[member]; !taken {
@@ -277,15 +291,15 @@ func (r *resolver) wants(of workload.KindName) bool {
 
 // prefixes returns the common prefixes of the names of the pods.
 func (w wish) prefixes() []string {
-	if len(w.members) == 0 {
+	if len(w.of.members) == 0 {
 		return []string{usage.PodPrefix(w.workload.Name)}
 	}
-	return podview.Map(w.members, usage.PodPrefix)
+	return podview.Map(w.of.members, usage.PodPrefix)
 }
 
 // adopts reports whether one of the members had its own history before.
 func (w wish) adopts(before *resolver) bool {
-	return slices.ContainsFunc(w.members, func(name string) bool { return before.wants(workload.KindName{Kind: w.workload.Kind, Name: name}) })
+	return slices.ContainsFunc(w.of.members, func(name string) bool { return before.wants(workload.KindName{Kind: w.workload.Kind, Name: name}) })
 }
 
 // want adds a policy's containers to those that other policies want of the workload. The slice is shared with the

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/usage/history"
 )
@@ -15,7 +16,8 @@ import (
 // sharing wants one history for Deployments of shop.
 func sharing(members ...string) history.Interest {
 	interest := deployment()
-	interest.Workloads = []history.Workload{{Kind: v1alpha1.KindDeployment, Name: "identity:web/policy/app", Containers: []string{"app"}, Members: members}}
+	interest.Workloads = []history.Workload{{Kind: v1alpha1.KindDeployment, Name: "identity:web/policy/app", Containers: []string{"app"}}}
+	interest.Members = map[workload.KindName][]string{{Kind: v1alpha1.KindDeployment, Name: "identity:web/policy/app"}: members}
 	return interest
 }
 

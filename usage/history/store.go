@@ -42,6 +42,9 @@ type Interest struct {
 	Since time.Time
 	// Workloads whose history the policy wants; empty: none.
 	Workloads []Workload
+	// Members has, for entries of Workloads that several workloads of their kind share, the names of these: their pods
+	// count for the history, and their keys read it. The name of the entry then belongs to no workload.
+	Members map[workload.KindName][]string
 	// Neighbours are all workloads of the namespace that own pods themselves, the same for each of its policies. Their
 	// histories are not kept. But their pods are not assigned to a workload with a shorter name.
 	Neighbours []workload.KindName
@@ -54,9 +57,6 @@ type Workload struct {
 	Name string
 	// Containers whose history is wanted; empty: all of them.
 	Containers []string
-	// Members are the names of the workloads of the kind that share the history: their pods count for it, and their
-	// keys read it. Name then belongs to no workload. Empty: the workload has its own history.
-	Members []string
 }
 
 // Key identifies one container's history, across replicas and template generations.
