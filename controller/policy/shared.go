@@ -46,10 +46,11 @@ func (r runs) workload() workload.Workload {
 	return w
 }
 
-// fold replaces the Jobs of each identity by one workload. before are the identities of the last matching. jobs are the
-// present Jobs of each identity.
+// fold replaces the Jobs of each identity by one workload, in the given slice. before are the identities of the last
+// matching. jobs are the present Jobs of each identity.
 func fold(workloads []workload.Workload, before map[workload.Identity]runs) (folded []workload.Workload, jobs map[workload.Identity][]workload.Workload, all map[workload.Identity]runs) {
 	jobs, all = map[workload.Identity][]workload.Workload{}, map[workload.Identity]runs{}
+	folded = workloads[:0]
 	for _, w := range workloads {
 		if id := w.RecommendedAs(); id != w.Identity {
 			jobs[id] = append(jobs[id], w)

@@ -176,6 +176,9 @@ func Pods(ctx context.Context, reader client.Reader, id workload.Identity) ([]*c
 	return all, nil
 }
 
+// whole selects the ReplicaSets without a template hash.
+var whole = client.MatchingLabelsSelector{Selector: workload.Whole()}
+
 // podsOfReplicaSets returns the pods of a Deployment or Argo Rollout, with those of the ReplicaSets that it adopted. The
 // cache has only ReplicaSets without a template hash, so the list is short.
 func podsOfReplicaSets(ctx context.Context, reader client.Reader, id workload.Identity) ([]*corev1.Pod, error) {
@@ -184,8 +187,7 @@ func podsOfReplicaSets(ctx context.Context, reader client.Reader, id workload.Id
 		return nil, err
 	}
 	sets := &appsv1.ReplicaSetList{}
-	options := []client.ListOption{client.InNamespace(id.Namespace), client.MatchingLabelsSelector{Selector: workload.Whole()}, client.UnsafeDisableDeepCopy}
-	if err := reader.List(ctx, sets, options...); err != nil {
+	if err := reader.List(ctx, sets, client.InNamespace(id.Namespace), whole, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the replica sets of %s: %w", id, err)
 	}
 	for i := range sets.Items {
