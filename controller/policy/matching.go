@@ -36,6 +36,8 @@ type matching struct {
 	// neighbours are all workloads, large those that are too large.
 	neighbours []workload.KindName
 	large      []workload.Identity
+	// adopted are the ReplicaSets without a template hash, by the Deployment or Argo Rollout that controls them.
+	adopted map[workload.Identity][]workload.KindName
 }
 
 // claim is the part of a policy that decides which workloads it sizes. Changes of other fields cause no new matching.
@@ -109,6 +111,8 @@ func (m *matching) next(policies []v1alpha1.AttunePolicy, objects []workload.Obj
 		if !w.Part() {
 			next.addNeighbour(w)
 			settle(w)
+		} else {
+			next.addAdopted(w)
 		}
 	}
 	for id := range runs {
@@ -120,6 +124,14 @@ func (m *matching) next(policies []v1alpha1.AttunePolicy, objects []workload.Obj
 		next.addWorkload(w, next.settled[w.Identity])
 	}
 	return next
+}
+
+// addAdopted adds a part of another workload if it is a ReplicaSet without a template hash.
+func (m *matching) addAdopted(w workload.Workload) {
+	if kind, known := workload.KindOf(w.OwnedBy.GroupKind); known && w.Kind == v1alpha1.KindReplicaSet {
+		owner := workload.Identity{Kind: kind, Namespace: w.Namespace, Name: w.OwnedBy.Name}
+		podview.SetIn(&m.adopted, owner, append(m.adopted[owner], kindName(w.Identity)))
+	}
 }
 
 // addNeighbour adds a workload of the namespace.
@@ -188,7 +200,7 @@ func (m *matching) addWorkload(w workload.Workload, s match) {
 func (m *matching) to(policy string) matched {
 	out := m.by[policy]
 	out.neighbours, out.large, out.settled, out.most = m.neighbours, m.large, m.settled, m.most
-	out.runs, out.identities = m.runs, m.identities
+	out.runs, out.identities, out.adopted = m.runs, m.identities, m.adopted
 	return out
 }
 
@@ -263,6 +275,8 @@ type matched struct {
 	settled map[workload.Identity]match
 	// neighbours are all workloads of the namespace: their pods must not be counted as the policy's own.
 	neighbours []workload.KindName
+	// adopted are those of the matching.
+	adopted map[workload.Identity][]workload.KindName
 	// large are the workloads of the namespace that are too large to be cached and sized.
 	large []workload.Identity
 }

@@ -151,8 +151,8 @@ func (m matched) namesOf(w workload.Workload) []string {
 
 // wantedHistories returns the histories that a policy wants: one for each workload, and one for the workloads of one
 // kind with the same identity and the same sized containers.
-func wantedHistories(p *v1alpha1.AttunePolicy, settings policy.Settings, m matched) (wanted []history.Workload, members map[workload.KindName][]string) {
-	members = map[workload.KindName][]string{}
+func wantedHistories(p *v1alpha1.AttunePolicy, settings policy.Settings, m matched) (wanted []history.Workload, members map[workload.KindName][]workload.KindName) {
+	members = map[workload.KindName][]workload.KindName{}
 	for _, w := range m.won {
 		names := podview.Map(targets.Sized(w.Template, settings), func(c *corev1.Container) string { return c.Name })
 		shared := w.Shared()
@@ -161,10 +161,15 @@ func wantedHistories(p *v1alpha1.AttunePolicy, settings policy.Settings, m match
 			continue
 		case w.IsShared():
 			wanted = append(wanted, history.Workload{Kind: w.Kind, Name: w.Name, Containers: names})
-			members[workload.KindName{Kind: w.Kind, Name: w.Name}] = m.namesOf(w)
+			for _, name := range m.namesOf(w) {
+				members[kindName(w.Identity)] = append(members[kindName(w.Identity)], workload.KindName{Kind: w.Kind, Name: name})
+			}
 			continue
 		case shared == "":
 			wanted = append(wanted, history.Workload{Kind: w.Kind, Name: w.Name, Containers: names})
+			if sets := m.adopted[w.Identity]; len(sets) > 0 {
+				members[kindName(w.Identity)] = append([]workload.KindName{kindName(w.Identity)}, sets...)
+			}
 			continue
 		}
 		slices.Sort(names)
@@ -172,9 +177,13 @@ func wantedHistories(p *v1alpha1.AttunePolicy, settings policy.Settings, m match
 		if members[group] == nil {
 			wanted = append(wanted, history.Workload{Kind: group.Kind, Name: group.Name, Containers: names})
 		}
-		members[group] = append(members[group], w.Name)
+		members[group] = append(append(members[group], kindName(w.Identity)), m.adopted[w.Identity]...)
 	}
 	return wanted, members
+}
+
+func kindName(id workload.Identity) workload.KindName {
+	return workload.KindName{Kind: id.Kind, Name: id.Name}
 }
 
 // keepUnseen removes recommendations from known that must stay although no Job of their identity has been seen since

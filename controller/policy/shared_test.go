@@ -107,7 +107,10 @@ func TestTheHistoriesOfReleases(t *testing.T) {
 		out := map[string][]string{}
 		wanted, members := wantedHistories(&p, policy.Settings{}, m.to(p.Name))
 		for _, w := range wanted {
-			out[w.Name] = members[workload.KindName{Kind: w.Kind, Name: w.Name}]
+			out[w.Name] = nil
+			for _, member := range members[workload.KindName{Kind: w.Kind, Name: w.Name}] {
+				out[w.Name] = append(out[w.Name], member.Name)
+			}
 		}
 		return out
 	}

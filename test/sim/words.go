@@ -148,6 +148,11 @@ func (o *operator) next(rec *v1alpha1.AttuneRecommendation, cached client.Object
 	if known.Template == nil {
 		return of
 	}
+	// The webhook does not know who adopted a ReplicaSet: new pods of it keep their template.
+	pods = slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return o.w.adopterOf(pod) != "" })
+	if len(pods) == 0 {
+		return of
+	}
 	newest := slices.MaxFunc(pods, func(a, b *corev1.Pod) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})

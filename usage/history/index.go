@@ -228,7 +228,7 @@ type wanted struct {
 	// startup is the longest one of the policies that want the workload.
 	startup time.Duration
 	// members share the history; empty: the workload has its own.
-	members []string
+	members []workload.KindName
 }
 
 // containers is a set of a few names; nil means all containers.
@@ -270,8 +270,7 @@ func newResolver(interests map[string]Interest, neighbours []workload.KindName) 
 				}
 				wish.of = alone[startup]
 			}
-			for _, name := range members {
-				member := workload.KindName{Kind: w.Kind, Name: name}
+			for _, member := range members {
 				known = append(known, member)
 				if _, taken := r.numbers[member]; !taken {
 					r.numbers[member] = r.numbers[of]
@@ -294,12 +293,12 @@ func (w wish) prefixes() []string {
 	if len(w.of.members) == 0 {
 		return []string{usage.PodPrefix(w.workload.Name)}
 	}
-	return podview.Map(w.of.members, usage.PodPrefix)
+	return podview.Map(w.of.members, func(member workload.KindName) string { return usage.PodPrefix(member.Name) })
 }
 
 // adopts reports whether one of the members had its own history before.
 func (w wish) adopts(before *resolver) bool {
-	return slices.ContainsFunc(w.of.members, func(name string) bool { return before.wants(workload.KindName{Kind: w.workload.Kind, Name: name}) })
+	return slices.ContainsFunc(w.of.members, func(member workload.KindName) bool { return member != w.workload && before.wants(member) })
 }
 
 // want adds a policy's containers to those that other policies want of the workload. The slice is shared with the

@@ -17,7 +17,12 @@ import (
 func sharing(members ...string) history.Interest {
 	interest := deployment()
 	interest.Workloads = []history.Workload{{Kind: v1alpha1.KindDeployment, Name: "identity:web/policy/app", Containers: []string{"app"}}}
-	interest.Members = map[workload.KindName][]string{{Kind: v1alpha1.KindDeployment, Name: "identity:web/policy/app"}: members}
+	interest.Members = map[workload.KindName][]workload.KindName{{Kind: v1alpha1.KindDeployment, Name: "identity:web/policy/app"}: nil}
+	for of := range interest.Members {
+		for _, name := range members {
+			interest.Members[of] = append(interest.Members[of], workload.KindName{Kind: v1alpha1.KindDeployment, Name: name})
+		}
+	}
 	return interest
 }
 

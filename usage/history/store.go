@@ -42,9 +42,9 @@ type Interest struct {
 	Since time.Time
 	// Workloads whose history the policy wants; empty: none.
 	Workloads []Workload
-	// Members has, for entries of Workloads that several workloads of their kind share, the names of these: their pods
-	// count for the history, and their keys read it. The name of the entry then belongs to no workload.
-	Members map[workload.KindName][]string
+	// Members has, for entries of Workloads that several workloads share, these workloads: their pods count for the
+	// history, and their keys read it. The entry is itself a member, or its name belongs to no workload.
+	Members map[workload.KindName][]workload.KindName
 	// Neighbours are all workloads of the namespace that own pods themselves, the same for each of its policies. Their
 	// histories are not kept. But their pods are not assigned to a workload with a shorter name.
 	Neighbours []workload.KindName
