@@ -39,9 +39,11 @@ func newUsages() *usages {
 
 func (u *usages) Want(interest history.Interest) error {
 	u.members = map[string][]string{}
-	for _, w := range interest.Workloads {
-		for _, name := range w.Members {
-			u.members[name] = w.Members
+	for _, members := range interest.Members {
+		for _, member := range members {
+			for _, other := range members {
+				u.members[member.Name] = append(u.members[member.Name], other.Name)
+			}
 		}
 	}
 	return nil
