@@ -14,6 +14,8 @@ import (
 type SpecFacts struct {
 	// Running is false for a pod that is being created.
 	Running bool
+	// Back is true for a change that restores sizes that the pod had.
+	Back bool
 	// Critical is true for pods of system priority.
 	Critical bool
 	// Queue reserved room for the pod.
@@ -82,9 +84,9 @@ func fixedLimit(f *SpecFacts, r recommender.Resource, _ Move) *Refusal {
 }
 
 // countedByQueue leaves requests that a queue counts as long as the pod exists: more would use quota that another
-// workload was promised, and the queue would not notice less.
+// workload was promised, and the queue would not notice less. What is restored are the requests that it counted.
 func countedByQueue(f *SpecFacts, r recommender.Resource, m Move) *Refusal {
-	if !f.Queue.Counts || m.From[r].Request == m.To[r].Request {
+	if !f.Queue.Counts || f.Back || m.From[r].Request == m.To[r].Request {
 		return nil
 	}
 	return Refuse(ReasonQueue, "%s reserved quota for the %s request of the pod template; the request stays. Change it in the template", f.Queue.Name, r)
@@ -189,6 +191,7 @@ func factsOf(pod *corev1.Pod) SpecFacts {
 // factsOf adds the facts of a container of the pod.
 func (s situation) factsOf(c *corev1.Container) SpecFacts {
 	f := factsOf(s.pod)
+	f.Back = s.back
 	f.Volumes, f.Held = memoryVolumes(s.pod, c.Name), recommender.WithHeadroom(s.wished[c.Name].MemoryUsage)
 	for _, r := range recommender.Resources {
 		limit, set := c.Resources.Limits[podview.NameOf(r)]

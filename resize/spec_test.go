@@ -149,3 +149,12 @@ func TestQueuedPodsKeepTheirRequests(t *testing.T) {
 	assert.True(t, NeverRaised(kueue))
 	assert.True(t, NotLowered(kueue, "app", noon))
 }
+
+// A user may enable Kueue, or upgrade attune, after attune lowered the pod: a pod that crashes gets its requests back.
+func TestRequestsOfQueuedPodsAreRestored(t *testing.T) {
+	had := size(500, 1000, 512, 1024)
+	pod := with(running(size(250, 500, 256, 512)), func(p *corev1.Pod) { p.Labels["kueue.x-k8s.io/queue-name"] = "x" })
+	plan, refusal := PlanBack(pod, wish(had), able(), noon, WaveUndo, "Undo")
+	require.Nil(t, refusal)
+	assert.Equal(t, had, specOf(plan.Apply(pod))["app"])
+}

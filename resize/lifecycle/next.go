@@ -318,6 +318,9 @@ func nextWatching(state State, record v1alpha1.ResizeRecord, now time.Time) Acti
 // answer to the kill is more memory, which the open record would block. The new size was not verified, so it is not
 // stored.
 func endedByOtherKill(state State, record v1alpha1.ResizeRecord) Action {
+	if record.Wave == resize.WaveReboost { // otherwise the next restart would multiply the boosted CPU once more
+		return withdraw(resize.ReasonBoost, state)
+	}
 	return Action{Kind: Forget, Result: ResultSuccess, Reason: record.Reason, Message: state.Verdict.Message + "; its observation ends"}
 }
 
