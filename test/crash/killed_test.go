@@ -175,7 +175,7 @@ func TestRoughRoad(t *testing.T) {
 func TestAPodIsEvicted(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	cramped := kind{requests: "cpu=500m,memory=512Mi", used: used{"1", 200 << 20}}
+	cramped := kind{requests: "cpu=500m,memory=512Mi", used: used{almostACore, 200 << 20}}
 	cramped.policy = strings.Replace(once, "canary: {", "maxConcurrentResizes: 100%, canary: {", 1) + "cpu: {maxChangePercent: 300}"
 	s.node("tight", kubelet.Options{CPU: "1"})
 	s.workload("web", cramped)
