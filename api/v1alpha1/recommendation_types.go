@@ -731,7 +731,7 @@ type Floor struct {
 	// Evidence identifies the event behind the floor, so that it counts only once.
 	// +optional
 	Evidence string `json:"evidence,omitempty"`
-	// TemplateHash of the pod that was OOM-killed. If its template generation is rolled back within a day, the floor is
+	// TemplateHash of the pod that was OOM-killed. If its template generation is rolled back within an hour, the floor is
 	// dropped. Not set: not known.
 	// +optional
 	TemplateHash string `json:"templateHash,omitempty"`

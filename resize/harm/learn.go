@@ -62,7 +62,7 @@ func LearnKills(floors []v1alpha1.Floor, pod *corev1.Pod, records []v1alpha1.Res
 
 // rolledBackWithin is how long after its first pod a template generation may be rolled back so that its floors are
 // dropped.
-const rolledBackWithin = 24 * time.Hour
+const rolledBackWithin = time.Hour
 
 // DropRolledBack drops floors that only a rolled-back template generation taught: an older generation has replaced it
 // within rolledBackWithin. A release that leaks memory must not enlarge the release before it. pods are the live ones;

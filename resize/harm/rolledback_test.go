@@ -44,7 +44,7 @@ func TestDropRolledBack(t *testing.T) {
 		"one pod of the bad release lives":  {pods(good, bad), noon, []string{good, bad, ""}},
 		"the bad release runs":              {pods(bad), noon, []string{good, bad, ""}},
 		"followed by another one":           {pods(next), noon, []string{good, bad, ""}},
-		"rolled back after more than a day": {pods(good), noon.Add(24 * time.Hour), []string{good, bad, ""}},
+		"rolled back after more than an hour": {pods(good), noon.Add(time.Minute), []string{good, bad, ""}},
 		"scaled to zero":                    {nil, noon, []string{good, bad, ""}},
 		"a generation that is not known":    {pods("unknown"), noon, []string{good, bad, ""}},
 	} {
