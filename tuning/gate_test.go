@@ -75,9 +75,9 @@ func TestEveryInputReachesTheGates(t *testing.T) {
 		},
 		Node: resize.NodeInput{
 			Karpenter: true,
-			Reserved: sizeOf(3, 0, 0, 0),
-			Room:     w.Looked.Rooms["node-1"],
-			Block:    resize.NodeBlock{Growth: now.Add(time.Hour)},
+			Reserved:  sizeOf(3, 0, 0, 0),
+			Room:      w.Looked.Rooms["node-1"],
+			Block:     resize.NodeBlock{Growth: now.Add(time.Hour)},
 			Capabilities: resize.Capabilities{
 				Resizable: true, ServerMinor: 36, KubeletMinor: 36, NodeReady: true, Policies: resize.Policies{StaticCPU: true},
 				Allocatable: [2]recommender.Amount{16_000, 64 << 30},

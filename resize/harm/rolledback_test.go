@@ -40,13 +40,13 @@ func TestDropRolledBack(t *testing.T) {
 		now  time.Time
 		want []string
 	}{
-		"rolled back":                       {pods(good, good), noon, []string{good, ""}},
-		"one pod of the bad release lives":  {pods(good, bad), noon, []string{good, bad, ""}},
-		"the bad release runs":              {pods(bad), noon, []string{good, bad, ""}},
-		"followed by another one":           {pods(next), noon, []string{good, bad, ""}},
+		"rolled back":                         {pods(good, good), noon, []string{good, ""}},
+		"one pod of the bad release lives":    {pods(good, bad), noon, []string{good, bad, ""}},
+		"the bad release runs":                {pods(bad), noon, []string{good, bad, ""}},
+		"followed by another one":             {pods(next), noon, []string{good, bad, ""}},
 		"rolled back after more than an hour": {pods(good), noon.Add(time.Minute), []string{good, bad, ""}},
-		"scaled to zero":                    {nil, noon, []string{good, bad, ""}},
-		"a generation that is not known":    {pods("unknown"), noon, []string{good, bad, ""}},
+		"scaled to zero":                      {nil, noon, []string{good, bad, ""}},
+		"a generation that is not known":      {pods("unknown"), noon, []string{good, bad, ""}},
 	} {
 		assert.Equal(t, tc.want, of(DropRolledBack(floors, generations, tc.pods, tc.now)), name)
 	}

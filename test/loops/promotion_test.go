@@ -45,7 +45,9 @@ func TestCanaryWaitsForPromotion(t *testing.T) {
 	assert.Equal(t, 1, below(), "no second pod tries a size")
 
 	// A rollout creates new pods: none has less than the template.
-	w.edit(&appsv1.Deployment{}, func(o client.Object) { o.(*appsv1.Deployment).Spec.Template.Annotations = map[string]string{"version": "2"} })
+	w.edit(&appsv1.Deployment{}, func(o client.Object) {
+		o.(*appsv1.Deployment).Spec.Template.Annotations = map[string]string{"version": "2"}
+	})
 	w.run(10*time.Minute, time.Minute)
 	for _, pod := range w.pods() {
 		assert.True(t, pod.Generation > 1 || memoryRequest(&pod) == 1024, "a rollout does not promote")
@@ -58,7 +60,9 @@ func TestCanaryWaitsForPromotion(t *testing.T) {
 	w.run(6*time.Hour, 20*time.Minute)
 	assert.Equal(t, 10, below(), w.describe())
 	assert.Empty(t, blockedBy(w.recommendation()).Reason)
-	w.edit(&appsv1.Deployment{}, func(o client.Object) { o.(*appsv1.Deployment).Spec.Template.Annotations = map[string]string{"version": "3"} })
+	w.edit(&appsv1.Deployment{}, func(o client.Object) {
+		o.(*appsv1.Deployment).Spec.Template.Annotations = map[string]string{"version": "3"}
+	})
 	w.run(10*time.Minute, time.Minute)
 	assert.Equal(t, 10, below(), "new pods have the promoted size")
 
@@ -75,7 +79,9 @@ func TestCanaryWaitsForPromotion(t *testing.T) {
 	assert.Equal(t, 1, least, w.describe())
 	assert.Equal(t, "AwaitsPromotion", blockedBy(w.recommendation()).Reason)
 	w.annotate(map[string]string{"attune.io/promote": ""})
-	w.edit(&appsv1.Deployment{}, func(o client.Object) { o.(*appsv1.Deployment).Spec.Template.Annotations = map[string]string{"version": "4"} })
+	w.edit(&appsv1.Deployment{}, func(o client.Object) {
+		o.(*appsv1.Deployment).Spec.Template.Annotations = map[string]string{"version": "4"}
+	})
 	w.run(10*time.Minute, time.Minute)
 	for _, pod := range w.pods() {
 		assert.True(t, pod.Generation > 1 || memoryRequest(&pod) >= 120, "not below the promoted size")
