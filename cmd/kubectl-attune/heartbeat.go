@@ -31,7 +31,7 @@ func readLease(ctx context.Context, c client.Reader, operator string, env *envir
 	}
 	again := &coordinationv1.Lease{}
 	if err := c.Get(ctx, key, again); err != nil {
-		return lease, false, nil // the first answer is as good
+		return lease, false, nil //nolint:nilerr // the first answer is as good
 	}
 	return again, again.Spec.RenewTime != nil && !again.Spec.RenewTime.Equal(lease.Spec.RenewTime), nil
 }

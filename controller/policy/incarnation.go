@@ -38,10 +38,12 @@ const forgetNamespaceAfter = 35 * 24 * time.Hour
 // former namespaces: their usage then counts if the source still has it.
 func (c *Controller) since(ctx context.Context, namespace string, now time.Time) (since time.Time, err error) {
 	of := lookup.Namespace()
-	if err := c.Client.Get(ctx, client.ObjectKey{Name: namespace}, of, client.UnsafeDisableDeepCopy); client.IgnoreNotFound(err) != nil {
+	err = client.IgnoreNotFound(c.Client.Get(ctx, client.ObjectKey{Name: namespace}, of, client.UnsafeDisableDeepCopy))
+	switch {
+	case err != nil:
 		return time.Time{}, fmt.Errorf("reading namespace %s: %w", namespace, err)
-	} else if err != nil {
-		return time.Time{}, nil // the policy is deleted with it
+	case of.UID == "": // the policy is deleted with the namespace
+		return time.Time{}, nil
 	}
 	if _, known := c.incarnations.Find(namespace); !known {
 		c.incarnations.ForgetIf(func(_ string, old incarnation) bool { return now.Sub(old.seen) > forgetNamespaceAfter })

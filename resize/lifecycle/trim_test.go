@@ -44,8 +44,8 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	left, known := BoostLeft(pod, boosted, time.Hour, noon)
 	end, refusal := PlanBack(pod, boosted, caps, noon, WaveBoost, ReasonBoost)
 	out["Restarted"] = Reboost{Multiplier: 2, Duration: time.Hour}.Restarted(pod, v1alpha1.Seeded{Boosted: []v1alpha1.BoostedContainer{{Name: "app"}}}, noon)
-	first, refusal := PlanToStart(pod, wished, caps, noon)
-	out["PlanToStart"] = []any{first, refusal}
+	first, unstarted := PlanToStart(pod, wished, caps, noon)
+	out["PlanToStart"] = []any{first, unstarted}
 	out["Boosted"], out["BoostLeft"], out["PlanBack"] = boosted, []any{left, known}, []any{exact, kept, end, refusal}
 	admitted, refusal := Admit(pod, plan, world)
 	out["Admit"] = []any{admitted, refusal}
