@@ -9,7 +9,8 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// FloorsOf returns the greatest floor of a container for each resource, decayed to now; memory in whole MiB. 0: no floor. Floor.Taught is the minimum learned from OOM kills, not decayed.
+// FloorsOf returns the greatest floor of a container for each resource, decayed to now; memory in whole MiB. 0: no
+// floor. Floor.Taught is the minimum learned from OOM kills, not decayed.
 func FloorsOf(floors []v1alpha1.Floor, container string, now time.Time) [2]recommender.Floor {
 	var greatest [2]recommender.Floor
 	for _, f := range floors {
