@@ -201,6 +201,8 @@ func TestHPABlocksItsScalingResource(t *testing.T) {
 	a.untilBlocked("HPA", "web/app: cpu: HorizontalPodAutoscaler scaler scales on the cpu utilization")
 
 	a.change(hpa, func() { hpa.Spec.MaxReplicas = 2 })
+	a.untilBlocked("HPA", "web/app: cpu: HorizontalPodAutoscaler scaler (gone, or with equal minReplicas and maxReplicas, since")
+	a.pass25Hours()
 	cpu, _ = a.seeds(t, a.until("an HPA of 2 to 2 replicas asks for 2 whatever the request"))
 	assert.True(t, cpu)
 	a.untilBlocked("NotBlocked", "")
@@ -217,8 +219,22 @@ func TestHPABlocksItsScalingResource(t *testing.T) {
 	a.until("it scales on memory", "memory HPA")
 
 	require.NoError(t, a.client.Delete(t.Context(), hpa))
-	a.until("it is gone")
+	a.untilBlocked("HPA", "web/app: memory: HorizontalPodAutoscaler scaler (gone, or with equal minReplicas and maxReplicas, since")
+	a.pass25Hours()
+	a.until("it has been gone for a day")
 	a.untilBlocked("NotBlocked", "")
+}
+
+// pass25Hours makes the stored HPA older than the day for which it blocks after it is gone.
+func (a *autoscaled) pass25Hours() {
+	a.t.Helper()
+	rec, _ := a.holdsOf()
+	require.NotNil(a.t, rec)
+	a.change(rec, func() {
+		require.Len(a.t, rec.Spec.HPABindings, 1)
+		require.NotNil(a.t, rec.Spec.HPABindings[0].Gone)
+		rec.Spec.HPABindings[0].Gone = &metav1.Time{Time: time.Now().Add(-25 * time.Hour)}
+	})
 }
 
 // change changes an object as it is now.

@@ -54,7 +54,7 @@ var samples = map[reflect.Type]any{
 // numbers are valid values of fields that a plain 1 does not suit; texts likewise.
 var (
 	numbers = map[string]int64{"Percentile": 90}
-	texts   = map[string]string{"Address": "https://prometheus.monitoring:9090/path"}
+	texts   = map[string]string{"Address": "https://prometheus.monitoring:9090/path", "Resource": "memory"}
 )
 
 func duration(d time.Duration) v1alpha1.Duration {
