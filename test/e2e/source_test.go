@@ -60,7 +60,8 @@ func sourceMoves(t *testing.T, d *appsv1.Deployment, policy *v1alpha1.AttunePoli
 		before.Spec.Containers[0].Confidence, after.Spec.Containers[0].Confidence, sizeOfTarget(before), sizeOfTarget(after))
 	// The first rate of a new source is a minute later than its first sample, where nobody else knows it.
 	assert.Greater(t, points(after), points(before)-int(2*time.Minute/movedStep))
-	assert.InDelta(t, confidenceOf(t, before), confidenceOf(t, after), 0.02)
+	// It may rise: the usage of a container's first minutes does not count, and they can be over after the move.
+	assert.Greater(t, confidenceOf(t, after), confidenceOf(t, before)-0.02)
 	was, is := before.Spec.Containers[0].Target, after.Spec.Containers[0].Target
 	assert.InEpsilon(t, was.CPURequest.AsApproximateFloat64(), is.CPURequest.AsApproximateFloat64(), 0.03)
 	assert.InEpsilon(t, was.MemoryRequest.AsApproximateFloat64(), is.MemoryRequest.AsApproximateFloat64(), 0.03)
