@@ -56,6 +56,7 @@ func TestAnIdentitySizesNoPodsOfOtherOwners(t *testing.T) {
 		"GitHub runners":         {APIVersion: "actions.github.com/v1alpha1", Kind: "EphemeralRunner", Name: "runner-x7k2p"},
 		"Spark executors":        {APIVersion: "v1", Kind: "Pod", Name: "pi-driver"},
 		"Spark Connect":          {APIVersion: "sparkoperator.k8s.io/v1alpha1", Kind: "SparkConnect", Name: "pi"},
+		"CloudNativePG":          {APIVersion: "postgresql.cnpg.io/v1", Kind: "Cluster", Name: "orders"},
 		"Volcano":                {APIVersion: "batch.volcano.sh/v1alpha1", Kind: "Job", Name: "train"},
 	} {
 		pod := typicalPod(t)
