@@ -189,6 +189,9 @@ test-race: ## Unit tests under the race detector, where there is a C compiler
 	@command -v gcc > /dev/null || { echo "SKIP test-race: the race detector needs gcc, which is not here"; exit 0; }; \
 	export CGO_ENABLED=1; go test -race ./... && cd test && go test -race . ./demand/... ./demo/... ./deploy/... ./fault/... ./kubelet/... ./plane/... ./sim/api/... ./workload/...
 
+test-fips: ## Tests of certificates, ports, webhooks and usage sources in Go's strict FIPS 140-3 mode
+	GODEBUG=fips140=only go test ./certs ./webhook/... ./internal/ports ./usage/prometheus ./usage/embedded ./cmd/attune
+
 test-fuzz: ## Every fuzz target for FUZZTIME
 	@git grep -E '^func Fuzz' -- '*_test.go' | sed -E 's,^(.*)/[^/]*:func (Fuzz[A-Za-z]*).*,\1 \2,' | while read -r dir target; do \
 		echo "$$dir $$target"; go test "./$$dir" -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x; done
@@ -196,7 +199,7 @@ test-fuzz: ## Every fuzz target for FUZZTIME
 test-mutants: ## The long run against the product with the mend of one finding after the other taken out
 	cd test && go run ./sim/mutants
 
-test-long: programs test-race test-fuzz ## Race detector and fuzzing; five tenants against a sixth; the operator killed at every call, in every story; fifty OOM kills, overloaded nodes, all attacks and outages of 20 minutes on real kubelets; a million fuzzed pods, and a million containers with hostile usage
+test-long: programs test-race test-fips test-fuzz ## Race detector, FIPS mode and fuzzing; five tenants against a sixth; the operator killed at every call, in every story; fifty OOM kills, overloaded nodes, all attacks and outages of 20 minutes on real kubelets; a million fuzzed pods, and a million containers with hostile usage
 	cd test && ATTUNE_BACKEND=apiserver ATTUNE_ONE_IN=1 go test -count=1 -timeout 180m -v ./loops $(QUIETLY)
 	cd test && go test -count=1 -timeout 90m -v ./crash -all $(QUIETLY)
 	cd test && go test -count=1 -timeout 60m -v ./tenants -minutes 360
@@ -307,4 +310,4 @@ vulncheck: bin/govulncheck ## Known vulnerabilities in code that the product cal
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: lane-clusters lane-background tidy subjects vulncheck programs inotify record-metrics record-raises mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-loops-apiserver test-cluster test-e2e test-v2 test-faults test-faults-vpa test-argo test-upstream test-matrix test-mutants test-race test-fuzz test-long bench packed backtest load build image rbac generate score lint verify help
+.PHONY: lane-clusters lane-background tidy subjects vulncheck programs inotify record-metrics record-raises mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-loops-apiserver test-cluster test-e2e test-v2 test-faults test-faults-vpa test-argo test-upstream test-matrix test-mutants test-race test-fips test-fuzz test-long bench packed backtest load build image rbac generate score lint verify help
