@@ -26,6 +26,8 @@ URL ?=
 # Version and commit in the programs (VERSION=v1.2.3).
 LDFLAGS = -s -w -X attune.io/attune/internal/answers.version=$(or $(VERSION),dev) -X attune.io/attune/internal/answers.commit=$(shell git rev-parse HEAD 2>/dev/null)
 KREW_PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
+# What comes with every copy of the programs: in archives for krew, and in /licenses of the image.
+LICENSES := LICENSE THIRD_PARTY_NOTICES
 
 ##@ Try it
 
@@ -187,6 +189,9 @@ test-race: ## Unit tests under the race detector, where there is a C compiler
 	@command -v gcc > /dev/null || { echo "SKIP test-race: the race detector needs gcc, which is not here"; exit 0; }; \
 	export CGO_ENABLED=1; go test -race ./... && cd test && go test -race . ./demand/... ./demo/... ./deploy/... ./fault/... ./kubelet/... ./plane/... ./sim/api/... ./workload/...
 
+test-fips: ## Tests of certificates, ports, webhooks and usage sources in Go's strict FIPS 140-3 mode
+	GODEBUG=fips140=only go test ./certs ./webhook/... ./internal/ports ./usage/prometheus ./usage/embedded ./cmd/attune
+
 test-fuzz: ## Every fuzz target for FUZZTIME
 	@git grep -E '^func Fuzz' -- '*_test.go' | sed -E 's,^(.*)/[^/]*:func (Fuzz[A-Za-z]*).*,\1 \2,' | while read -r dir target; do \
 		echo "$$dir $$target"; go test "./$$dir" -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x; done
@@ -194,7 +199,7 @@ test-fuzz: ## Every fuzz target for FUZZTIME
 test-mutants: ## The long run against the product with the mend of one finding after the other taken out
 	cd test && go run ./sim/mutants
 
-test-long: programs test-race test-fuzz ## Race detector and fuzzing; five tenants against a sixth; the operator killed at every call, in every story; fifty OOM kills, overloaded nodes, all attacks and outages of 20 minutes on real kubelets; a million fuzzed pods, and a million containers with hostile usage
+test-long: programs test-race test-fips test-fuzz ## Race detector, FIPS mode and fuzzing; five tenants against a sixth; the operator killed at every call, in every story; fifty OOM kills, overloaded nodes, all attacks and outages of 20 minutes on real kubelets; a million fuzzed pods, and a million containers with hostile usage
 	cd test && ATTUNE_BACKEND=apiserver ATTUNE_ONE_IN=1 go test -count=1 -timeout 180m -v ./loops $(QUIETLY)
 	cd test && go test -count=1 -timeout 90m -v ./crash -all $(QUIETLY)
 	cd test && go test -count=1 -timeout 60m -v ./tenants -minutes 360
@@ -230,8 +235,8 @@ build: ## The operator and the plugin, into bin/
 krew: ## The plugin for krew, into bin/krew: an archive for each platform, and the manifest (VERSION=v1.2.3 URL=https://...)
 	@rm -rf bin/krew && mkdir -p bin/krew
 	@for platform in $(KREW_PLATFORMS); do os=$${platform%/*} arch=$${platform#*/} exe=kubectl-attune; [ $$os != windows ] || exe=$$exe.exe; \
-		mkdir bin/krew/in && cp LICENSE bin/krew/in/; GOOS=$$os GOARCH=$$arch go build -ldflags '$(LDFLAGS)' -o bin/krew/in/$$exe ./cmd/kubectl-attune; \
-		tar -C bin/krew/in --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -c LICENSE $$exe | gzip -n9 > bin/krew/kubectl-attune_$${os}_$$arch.tar.gz; \
+		mkdir bin/krew/in && cp $(LICENSES) bin/krew/in/; GOOS=$$os GOARCH=$$arch go build -ldflags '$(LDFLAGS)' -o bin/krew/in/$$exe ./cmd/kubectl-attune; \
+		tar -C bin/krew/in --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -c $(LICENSES) $$exe | gzip -n9 > bin/krew/kubectl-attune_$${os}_$$arch.tar.gz; \
 		rm -r bin/krew/in; done
 	@cd test && go run ./cmd/krew ../config/krew/attune.yaml '$(VERSION)' '$(URL)' ../bin/krew/*.tar.gz > ../bin/krew/attune.yaml
 
@@ -245,11 +250,12 @@ mixin: ## Dashboards and alerts as files for Grafana and Prometheus without Helm
 	@rm -rf bin/mixin && mkdir -p bin/mixin/dashboards bin/mixin/rules
 	cp charts/attune/dashboards/*.json bin/mixin/dashboards/ && cp charts/attune/alerts/*.yaml bin/mixin/rules/
 
-generate: ## CRDs, deep copies and the chart's copy of the CRDs
+generate: ## CRDs, deep copies, the chart's copy of the CRDs, and the licenses of linked modules
 	cd tools && go build -o ../bin/controller-gen sigs.k8s.io/controller-tools/cmd/controller-gen
 	bin/controller-gen object paths=./api/... crd:crdVersions=v1 output:crd:artifacts:config=config/crd
 	bin/controller-gen object paths=./internal/workload
 	mkdir -p charts/attune/crd-files && cp config/crd/*.yaml charts/attune/crd-files/
+	cd test && go run ./cmd/notices .. linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 > ../bin/THIRD_PARTY_NOTICES && mv ../bin/THIRD_PARTY_NOTICES ../
 
 bin/golangci-lint: tools/lint/go.mod
 	cd tools/lint && go build -o ../../bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
@@ -273,7 +279,7 @@ score: bin/kube-score ## The chart as kube-score sees it: nothing critical
 	@bin/kube-score score bin/score.yaml --output-format ci $(SCORED) > bin/score.txt || status=$$?; grep -vE '^\[(OK|SKIPPED)\]' bin/score.txt || true; exit $${status:-0}
 
 verify: generate tidy subjects lint ## Generated files and go.mod files are up to date, commit subjects keep their form, lint passes
-	@git diff --exit-code -- api config charts internal || { echo "run make generate and commit the result"; exit 1; }
+	@git diff --exit-code -- api config charts internal THIRD_PARTY_NOTICES || { echo "run make generate and commit the result"; exit 1; }
 
 tidy: bin/karpenter/go.mod ## go.mod and go.sum of every module are as `go mod tidy` writes them
 	@failed=; for module in $$(git ls-files '*go.mod'); do ( cd $$(dirname $$module) && go mod tidy -diff ) || failed="$$failed $$(dirname $$module)"; done; \
@@ -304,4 +310,4 @@ vulncheck: bin/govulncheck ## Known vulnerabilities in code that the product cal
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: lane-clusters lane-background tidy subjects vulncheck programs inotify record-metrics record-raises mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-loops-apiserver test-cluster test-e2e test-v2 test-faults test-faults-vpa test-argo test-upstream test-matrix test-mutants test-race test-fuzz test-long bench packed backtest load build image rbac generate score lint verify help
+.PHONY: lane-clusters lane-background tidy subjects vulncheck programs inotify record-metrics record-raises mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-loops-apiserver test-cluster test-e2e test-v2 test-faults test-faults-vpa test-argo test-upstream test-matrix test-mutants test-race test-fips test-fuzz test-long bench packed backtest load build image rbac generate score lint verify help

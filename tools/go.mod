@@ -2,6 +2,8 @@ module attune.io/attune/tools
 
 go 1.26.0
 
+toolchain go1.26.11
+
 tool (
 	gotest.tools/gotestsum
 	sigs.k8s.io/controller-tools/cmd/controller-gen

@@ -5,9 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/resource"
-
 	"attune.io/attune/internal/answers"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
@@ -147,7 +146,7 @@ func headroom(n answers.NodeAnswer) string {
 
 // exactly parses a quantity into millicores or bytes; 0 if it does not parse.
 func exactly(r recommender.Resource, text string) recommender.Amount {
-	quantity, err := resource.ParseQuantity(text)
+	quantity, err := workload.ParseQuantity(text)
 	if err != nil {
 		return 0
 	}

@@ -7,13 +7,13 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/chart"
 	"attune.io/attune/internal/event"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
@@ -288,8 +288,8 @@ func moved(e v1alpha1.HistoryEntry, r recommender.Resource) (before, after recom
 	if i < 0 || i >= len(from) || i >= len(to) {
 		return 0, 0, false
 	}
-	a, err := resource.ParseQuantity(from[i])
-	b, err2 := resource.ParseQuantity(to[i])
+	a, err := workload.ParseQuantity(from[i])
+	b, err2 := workload.ParseQuantity(to[i])
 	if err != nil || err2 != nil { // a limit, such as "limit 1Gi"
 		return 0, 0, false
 	}

@@ -4,11 +4,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
@@ -130,8 +130,8 @@ func changesBefore(rec *v1alpha1.AttuneRecommendation, pod *corev1.Pod) changes 
 
 // raised reports that a history row is a raise; false for a row that cannot be parsed.
 func raised(row v1alpha1.HistoryEntry) bool {
-	from, err := resource.ParseQuantity(row.From)
-	to, other := resource.ParseQuantity(row.To)
+	from, err := workload.ParseQuantity(row.From)
+	to, other := workload.ParseQuantity(row.To)
 	return err == nil && other == nil && to.Cmp(from) >= 0
 }
 

@@ -7,12 +7,12 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/loop"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
@@ -98,8 +98,8 @@ func burstOf(c *v1alpha1.ContainerTarget, r recommender.Resource) (float64, bool
 		if step.Before == step.After {
 			return 0, false
 		}
-		before, beforeErr := resource.ParseQuantity(step.Before)
-		after, afterErr := resource.ParseQuantity(step.After)
+		before, beforeErr := workload.ParseQuantity(step.Before)
+		after, afterErr := workload.ParseQuantity(step.After)
 		if beforeErr != nil || afterErr != nil || before.Sign() <= 0 {
 			return 0, false
 		}

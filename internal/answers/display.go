@@ -6,9 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/resource"
-
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 )
 
@@ -112,7 +111,7 @@ func (t Table) Narrow() Table {
 // Readable rounds a quantity for display: memory to a tenth of its unit. CPU stays exact. A text that is not a quantity
 // is returned unchanged.
 func Readable(r recommender.Resource, exact string) string {
-	quantity, err := resource.ParseQuantity(exact)
+	quantity, err := workload.ParseQuantity(exact)
 	if err != nil || r != recommender.Memory {
 		return exact
 	}

@@ -6,11 +6,15 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -158,4 +162,35 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s: a package is named after what it is about", p.ImportPath)
 		}
 	}
+}
+
+// TestOneToolchain: every module pins the toolchain of the product, so that no part is built or tested with a Go that has
+// known faults. The modules of test/cluster/modules, whose files are the keys of a cache, are built by the others' Go.
+func TestOneToolchain(t *testing.T) {
+	pinned := regexp.MustCompile(`(?m)^toolchain (go1\.\d+\.\d+)$`)
+	of := func(path string) string {
+		content, err := os.ReadFile(path)
+		require.NoError(t, err)
+		found := pinned.FindSubmatch(content)
+		if found == nil {
+			return ""
+		}
+		return string(found[1])
+	}
+	want := of("../../go.mod")
+	require.NotEmpty(t, want)
+	modules := 0
+	require.NoError(t, filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && slices.Contains([]string{".git", ".cluster", "bin", "node_modules", "modules"}, entry.Name()):
+			return fs.SkipDir
+		case entry.Name() == "go.mod":
+			modules++
+			assert.Equal(t, want, of(path), "%s: write toolchain %s", path, want)
+		}
+		return nil
+	}))
+	assert.Greater(t, modules, 8)
 }

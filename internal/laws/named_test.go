@@ -35,6 +35,55 @@ func TestDocumentsNameTestsThatExist(t *testing.T) {
 	}
 }
 
+// tables returns the rows of the tables of a page whose header ends with the column tests, by header.
+func tables(t *testing.T, page string) map[string][][]string {
+	t.Helper()
+	body, err := os.ReadFile(filepath.Join("../../docs", page))
+	require.NoError(t, err)
+	found, header := map[string][][]string{}, ""
+	for line := range strings.Lines(string(body)) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")
+		switch {
+		case !strings.HasPrefix(line, "|"):
+			header = ""
+		case header == "":
+			header = strings.TrimSpace(line)
+		case !strings.HasPrefix(line, "|---") && strings.HasSuffix(header, "| tests |"):
+			found[header] = append(found[header], cells)
+		}
+	}
+	return found
+}
+
+// TestRowsOfTheSecurityModelNameTests: each actor, and each attack or risk, has tests. TestDocumentsNameTestsThatExist
+// checks that they exist.
+func TestRowsOfTheSecurityModelNameTests(t *testing.T) {
+	found := tables(t, "security-model.md")
+	for header, least := range map[string]int{
+		"| actor | can write | effect in its own namespace | effect elsewhere | tests |": 9,
+		"| attack or risk | bound | tests |":                                             30,
+		"| risk | bound | tests |":                                                       12,
+	} {
+		assert.GreaterOrEqual(t, len(found[header]), least, header)
+		for _, row := range found[header] {
+			assert.Regexp(t, named, row[len(row)-1], "%q names no test", row[0])
+			assert.Len(t, row, strings.Count(header, "|")-1, "%q", row[0])
+		}
+	}
+}
+
+// TestBoundariesOfThePicture: each number in the picture of the security model is a row of the table below it.
+func TestBoundariesOfThePicture(t *testing.T) {
+	section := sectionOf(t, "security-model.md", "Trust boundaries")
+	picture, table, found := strings.Cut(section, "\n| ")
+	require.True(t, found)
+	numbers := regexp.MustCompile(`\((\d)\)`).FindAllStringSubmatch(picture, -1)
+	assert.Len(t, numbers, 8)
+	for _, number := range numbers {
+		assert.Contains(t, table, "\n| "+number[1]+" | ")
+	}
+}
+
 // testsOf a folder and those below it, by name.
 func testsOf(t *testing.T, dir string) map[string]bool {
 	t.Helper()

@@ -278,3 +278,22 @@ func TestFamiliesAreCounted(t *testing.T) {
 	assert.Equal(t, []int{6, 3, 1, 7}, []int{f.methods("base"), f.methods("left"), f.methods("right"), f.methods("alone")})
 	assert.Equal(t, []int{4, 4, 6, 2}, []int{f.fields("base"), f.fields("left"), f.fields("right"), f.fields("alone")})
 }
+
+// quantityParsers are the packages that call resource.ParseQuantity. It takes minutes for a text such as 1e-90000000, so
+// others call workload.ParseQuantity. cmd/attune reads its own environment, usage/csvfile accepts no exponents.
+var quantityParsers = []string{"cmd/attune", "internal/workload", "usage/csvfile"}
+
+func TestQuantitiesAreParsedWithBoundedWork(t *testing.T) {
+	callers := map[string]bool{}
+	eachFile(t, func(dir string, file *ast.File) {
+		ast.Inspect(file, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "ParseQuantity" {
+				if of, ok := s.X.(*ast.Ident); ok && of.Name == "resource" {
+					callers[dir] = true
+				}
+			}
+			return true
+		})
+	})
+	assert.ElementsMatch(t, quantityParsers, slices.Collect(maps.Keys(callers)))
+}

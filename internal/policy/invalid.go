@@ -75,8 +75,13 @@ func (o *overlay) clash(fields []string, format string, args ...any) {
 }
 
 // quote returns the first mostQuoted bytes of a field's value for a message, with its level unless the policy itself
-// sets it.
+// sets it. Values of other levels' sources and guardrails are left out: any client that reaches the webhook, and any user
+// who reads the policy, gets the message.
 func (o *overlay) quote(path string, value any) string {
+	level := o.origin[path]
+	if private(path) && !o.owns(level) {
+		return "(" + levelNames[level] + ")"
+	}
 	text := fmt.Sprint(value)
 	if s, ok := value.(fmt.Stringer); ok {
 		text = s.String()
@@ -84,10 +89,20 @@ func (o *overlay) quote(path string, value any) string {
 	if text = clip.Marked(text, mostQuoted); text == "" {
 		text = `""`
 	}
-	if level := o.origin[path]; !level.OfPolicy() {
+	if !level.OfPolicy() {
 		return fmt.Sprintf("%s (%s)", text, levelNames[level])
 	}
 	return text
+}
+
+// private reports whether a field may contain addresses, names of Secrets, headers or queries.
+func private(path string) bool {
+	return strings.HasPrefix(path, "metricsSource.prometheus.") || path == "metricsSource.labels" || path == "sloGuardrails"
+}
+
+// owns reports whether the resolved object itself, the highest layer, is of this level.
+func (o *overlay) owns(level Level) bool {
+	return len(o.layers) > 0 && o.layers[len(o.layers)-1].level == level
 }
 
 // levelNames are the levels as messages name them.

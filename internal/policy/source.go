@@ -303,7 +303,7 @@ func allowed(layers []layer, operator Operator) *overlay {
 			continue
 		}
 		if l.level != Cluster && !SourceAllowed(l.namespace, operator.SourceNamespaces) {
-			problems = append(problems, l.forbidden()...)
+			problems = append(problems, l.forbidden(i == len(layers)-1)...)
 			// The layer has its own copies (newLayer), so the object does not change.
 			l.MetricsSource.Prometheus, l.SLOGuardrails = &v1alpha1.PrometheusSource{}, nil
 		}
@@ -311,13 +311,17 @@ func allowed(layers []layer, operator Operator) *overlay {
 	return &overlay{layers: layers, problems: problems}
 }
 
-// forbidden returns the problems of a layer that may not name its own source.
-func (l layer) forbidden() []Problem {
+// forbidden returns the problems of a layer that may not name its own source. own: the layer is the resolved object, so
+// its values may be quoted (overlay.quote).
+func (l layer) forbidden(own bool) []Problem {
 	var problems []Problem
 	refuse := func(field, value string) {
+		if value = clip.Marked(value, mostQuoted); !own {
+			value = "(" + levelNames[l.level] + ")"
+		}
 		problems = append(problems, Problem{Fields: []string{field}, Levels: []Level{l.level}, Sentence: fmt.Sprintf(
 			"%s %s is not allowed in namespace %s: leave it out to use the operator's source, or have an administrator add %s to usage.policySources.namespaces",
-			field, clip.Marked(value, mostQuoted), l.namespace, l.namespace)})
+			field, value, l.namespace, l.namespace)})
 	}
 	if p := l.MetricsSource.Prometheus; p.Address != "" {
 		refuse("metricsSource.prometheus", p.Address)

@@ -31,6 +31,14 @@ func (b *BoundedQuantity) UnmarshalJSON(text []byte) error {
 	return b.Quantity.UnmarshalJSON(text)
 }
 
+// ParseQuantity parses a quantity. It returns an error for one that would take long to parse.
+func ParseQuantity(text string) (resource.Quantity, error) {
+	if err := checkQuantity([]byte(text)); err != nil {
+		return resource.Quantity{}, err
+	}
+	return resource.ParseQuantity(text)
+}
+
 // UnmarshalBounded decodes a document of attune's API. It returns an error for a quantity that would take long to
 // parse.
 func UnmarshalBounded(document []byte, into any) error {

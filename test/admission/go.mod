@@ -2,6 +2,8 @@ module attune.io/attune/test/admission
 
 go 1.26.0
 
+toolchain go1.26.11
+
 require (
 	attune.io/attune v0.0.0
 	attune.io/attune/test v0.0.0-00010101000000-000000000000

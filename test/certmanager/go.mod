@@ -2,6 +2,8 @@ module attune.io/attune/test/certmanager
 
 go 1.26.0
 
+toolchain go1.26.11
+
 require (
 	github.com/cert-manager/cert-manager v1.21.2
 	github.com/stretchr/testify v1.12.1

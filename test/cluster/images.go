@@ -17,9 +17,10 @@ const WorkloadImage = tools.WorkloadImage
 
 // BuildImage makes an image of one static program and writes it to the archive
 // tar. The program will be at entrypoint, an absolute path, and run as an
-// unprivileged user.
-func BuildImage(tar, binaryPath, entrypoint string, tags ...string) error {
-	return image.Write(tar, image.Image{Binary: binaryPath, Entrypoint: entrypoint, Tags: tags})
+// unprivileged user. The files in licenses are in the directory /licenses of
+// the image.
+func BuildImage(tar, binaryPath, entrypoint string, licenses []string, tags ...string) error {
+	return image.Write(tar, image.Image{Binary: binaryPath, Entrypoint: entrypoint, Licenses: licenses, Tags: tags})
 }
 
 // Load imports the images of the archive tar on every node. Pods that start

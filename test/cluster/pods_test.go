@@ -131,7 +131,7 @@ func TestLoadedImageRuns(t *testing.T) {
 	output, err := build.CombinedOutput()
 	require.NoError(t, err, string(output))
 	archive := filepath.Join(dir, "image.tar")
-	require.NoError(t, cluster.BuildImage(archive, binary, "/bin/thing", "local/thing:1", "local/thing:2"))
+	require.NoError(t, cluster.BuildImage(archive, binary, "/bin/thing", nil, "local/thing:1", "local/thing:2"))
 	require.NoError(t, c.Load(t.Context(), archive))
 	for i := 1; i <= c.Nodes; i++ {
 		pod := workload(fmt.Sprintf("loaded-%d", i), 0, 1)

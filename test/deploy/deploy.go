@@ -114,7 +114,12 @@ func Image(ctx context.Context, project, dir string) (archive, tag string, err e
 		return "", "", err
 	}
 	archive = filepath.Join(dir, "attune.tar")
-	return archive, tag, cluster.BuildImage(archive, binary, "/attune", "docker.io/local/attune:"+tag, "docker.io/local/attune:dev")
+	return archive, tag, cluster.BuildImage(archive, binary, "/attune", licenses(project), "docker.io/local/attune:"+tag, "docker.io/local/attune:dev")
+}
+
+// licenses are the files that every copy of the program has to bring along.
+func licenses(project string) []string {
+	return []string{filepath.Join(project, "LICENSE"), filepath.Join(project, "THIRD_PARTY_NOTICES")}
 }
 
 // Binary builds one static program of the project. The environment variable LDFLAGS replaces the linker's flags, e.g. to

@@ -129,7 +129,7 @@ func anotherBuild(t *testing.T) string {
 	_, err = file.WriteString("another build")
 	require.NoError(t, err)
 	require.NoError(t, file.Close())
-	require.NoError(t, cluster.BuildImage(archive, binary, "/attune", "docker.io/local/attune:another"))
+	require.NoError(t, cluster.BuildImage(archive, binary, "/attune", nil, "docker.io/local/attune:another"))
 	require.NoError(t, env.cluster.Load(t.Context(), archive))
 	return "another"
 }

@@ -2,6 +2,8 @@ module attune.io/attune/test/karpenter
 
 go 1.26.0
 
+toolchain go1.26.11
+
 require (
 	attune.io/attune v0.0.0
 	github.com/evanphx/json-patch/v5 v5.9.11

@@ -2,6 +2,8 @@ module attune.io/attune/test/peers
 
 go 1.26.0
 
+toolchain go1.26.11
+
 require (
 	attune.io/attune v0.0.0
 	github.com/go-logr/logr v1.4.4

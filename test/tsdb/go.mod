@@ -2,6 +2,8 @@ module attune.io/attune/test/tsdb
 
 go 1.26.0
 
+toolchain go1.26.11
+
 require (
 	github.com/prometheus/common v0.72.0
 	github.com/prometheus/prometheus v0.315.0

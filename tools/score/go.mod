@@ -2,6 +2,8 @@ module attune.io/attune/tools/score
 
 go 1.26.0
 
+toolchain go1.26.11
+
 tool github.com/zegl/kube-score/cmd/kube-score
 
 require (

@@ -2,6 +2,8 @@ module attune.io/attune/tools/vuln
 
 go 1.26.0
 
+toolchain go1.26.11
+
 tool (
 	golang.org/x/vuln/cmd/govulncheck
 	golang.org/x/vulndb/cmd/forks

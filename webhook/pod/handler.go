@@ -64,8 +64,9 @@ func (h *Handler) refuse(w http.ResponseWriter, err error) {
 		status = http.StatusRequestEntityTooLarge
 	}
 	h.Metrics.total.WithLabelValues(string(Unreadable)).Inc()
-	h.Log.Info("Cannot read an admission review; the pod is created unchanged", "error", err)
-	http.Error(w, clip.Marked(err.Error(), 1<<10), status) // a decoder's error quotes the input
+	why := clip.Marked(err.Error(), 1<<10) // a decoder's error quotes the input
+	h.Log.Info("Cannot read an admission review; the pod is created unchanged", "error", why)
+	http.Error(w, why, status)
 }
 
 // errNoReview is returned for a body without a request or its UID, or with too long names, which an answer would

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
 	"attune.io/attune/webhook/validation"
 )
 
@@ -255,4 +256,33 @@ func TestNewMemoryBoundsNeedTheirUnit(t *testing.T) {
 	assert.True(t, answer.Allowed, answer.Result)
 	assert.Equal(t, []string{"memory.minAllowed 512Ki" + remark}, answer.Warnings)
 	assert.False(t, handler(t, stored{}).Handle(t.Context(), request(t, admissionv1.Create, edited, nil)).Allowed)
+}
+
+// TestAnswersKeepTheSourcesOfOthers: an answer names the fields of other levels, but no address, header, parameter,
+// label or query of them: any client that reaches the port gets it.
+func TestAnswersKeepTheSourcesOfOthers(t *testing.T) {
+	const secret = "s3cret"
+	for name, settings := range map[string]string{
+		"address":   `metricsSource: {prometheus: {address: "` + secret + `"}}`,
+		"header":    `metricsSource: {prometheus: {address: "http://a", headers: {"` + secret + ` x": "` + secret + `"}}}`,
+		"own":       `metricsSource: {prometheus: {address: "http://` + secret + `", headers: {Host: "` + secret + `"}}}`,
+		"no server": `metricsSource: {prometheus: {headers: {A: "` + secret + `"}, queryParameters: {b: "` + secret + `"}}}`,
+		"label":     `metricsSource: {labels: {pod: "` + secret + `"}}`,
+		"query":     `sloGuardrails: [{name: a, query: "` + secret + `(", threshold: "` + secret + `", comparison: "` + secret + `"}]`,
+		"PromQL":    `sloGuardrails: [{name: a, query: "` + secret + ` ` + secret + `", threshold: "1", comparison: LessThan}]`,
+		"all":       `{metricsSource: {prometheus: {address: "http://` + secret + `", bearerTokenSecret: {name: ` + secret + `, key: a}}}, memory: {minAllowed: 2Gi}}`,
+	} {
+		for level, s := range map[string]stored{"cluster": {cluster: clusterDefaults(t, settings)}, "namespace": {namespace: namespaceDefaults(t, settings)}} {
+			for allowed, operator := range map[string]policy.Operator{"allowed": {SourceNamespaces: []string{"*"}}, "not allowed": {}} {
+				h := handler(t, s)
+				h.Operator = operator
+				answer, err := json.Marshal(h.Handle(t.Context(), request(t, admissionv1.Create, aPolicy(t, `{memory: {maxAllowed: 1Gi}}`), nil)))
+				require.NoError(t, err)
+				assert.NotContains(t, string(answer), secret, "%s of %s, %s", name, level, allowed)
+				if name == "address" {
+					assert.Contains(t, string(answer), "metricsSource.prometheus")
+				}
+			}
+		}
+	}
 }

@@ -89,7 +89,9 @@ func verdict(own policy.Level, cluster *v1alpha1.AttuneDefaults, namespace *v1al
 	}
 	// ResolveAllowed fails only with an InvalidConfig; otherwise the settings are valid.
 	if !errors.As(err, &invalid) {
-		v.Remarks = append(settings.Remarks(), queries(settings.Resize.Guardrails)...)
+		if v.Remarks = settings.Remarks(); settings.Origin["sloGuardrails"] == own { // the errors quote the query
+			v.Remarks = append(v.Remarks, queries(settings.Resize.Guardrails)...)
+		}
 		return v
 	}
 	for _, problem := range invalid.Problems {

@@ -91,6 +91,9 @@ func TestThePageStandsAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			text := written(t, p)
 			assert.NotContains(t, text, "<script")
+			policy := strings.Index(text, `<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'">`)
+			assert.Positive(t, policy)
+			assert.Less(t, policy, strings.Index(text, "<title"), "a policy covers only what follows it")
 			assert.NotContains(t, text, "ZgotmplZ", "html/template refused a value")
 			assert.NotContains(t, text, "NaN")
 			document, err := html.Parse(strings.NewReader(text))

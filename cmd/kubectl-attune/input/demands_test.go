@@ -1,6 +1,7 @@
 package input
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -126,4 +127,22 @@ func FuzzParseDemands(f *testing.F) {
 		require.Len(t, demands.Measured, len(demands.Pods))
 		(&node.Sharer{}).Share(demands.Available, demands.Pods)
 	})
+}
+
+func TestSlowQuantitiesInDemands(t *testing.T) {
+	for _, text := range slowQuantities {
+		for _, file := range []string{
+			`allocatable: {cpu: "%s"}`, `pods: [{name: a/b, containers: [{name: app, current: {memory: "%s"}}]}]`, `pods: [{name: a/b, containers: [{name: app, memory: {base: 1Mi, peak: 1Mi, oom: "%s"}}]}]`,
+		} {
+			_, err := ParseDemands([]byte(strings.Replace(file, "%s", text, 1)))
+			require.ErrorContains(t, err, "must be a Kubernetes quantity", text)
+		}
+	}
+}
+
+func TestSlowQuantitiesInFlags(t *testing.T) {
+	for _, text := range slowQuantities {
+		var a Amounts
+		require.ErrorContains(t, a.Set("cpu="+text), "not a valid quantity", text)
+	}
 }

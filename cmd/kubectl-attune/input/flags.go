@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
@@ -62,7 +61,7 @@ func (a *Amounts) Set(value string) error {
 		if err != nil {
 			return err
 		}
-		quantity, err := resource.ParseQuantity(text)
+		quantity, err := workload.ParseQuantity(text)
 		if err != nil || quantity.Sign() < 0 {
 			return fmt.Errorf("%s %q is not a valid quantity: write e.g. %s", name, text, amountExamples[r])
 		}

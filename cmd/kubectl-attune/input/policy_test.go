@@ -1,6 +1,7 @@
 package input
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -176,4 +177,24 @@ items:
 	require.NoError(t, err)
 	assert.Equal(t, "web", got.Policy.Name)
 	assert.NotNil(t, got.Cluster)
+}
+
+// slowQuantities would take minutes to parse, or are refused by the same rule.
+var slowQuantities = []string{"1e-300", "1e-90000000", "1e90000000"}
+
+func TestSlowQuantitiesInAPolicy(t *testing.T) {
+	for _, text := range slowQuantities {
+		_, err := ParsePolicy([]byte(policyHead + `spec: {targetRef: {kind: Job}, cpu: {minAllowed: "` + text + `"}}`))
+		require.ErrorContains(t, err, "spec.cpu.minAllowed", text)
+	}
+}
+
+// A file that grows when its aliases are resolved is refused.
+func TestYAMLBomb(t *testing.T) {
+	bomb := "a: &a [x, x, x, x, x, x, x, x, x, x]\n"
+	for name := 'b'; name < 'k'; name++ {
+		bomb += string(name) + ": &" + string(name) + " [" + strings.TrimSuffix(strings.Repeat("*"+string(name-1)+", ", 10), ", ") + "]\n"
+	}
+	_, err := ParsePolicy([]byte(bomb))
+	assert.ErrorContains(t, err, "invalid YAML")
 }

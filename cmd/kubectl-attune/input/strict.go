@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
 )
 
 // decodeStrict decodes an object into a pointer to a struct, as strictly as the API server: an unknown field or a
@@ -95,7 +96,11 @@ func checkList(path string, text json.RawMessage, t reflect.Type) []string {
 
 // checkValue decodes a value without parts into a temporary variable.
 func checkValue(path string, text json.RawMessage, t reflect.Type) []string {
-	if json.Unmarshal(text, reflect.New(t).Interface()) == nil {
+	into := t
+	if t == reflect.TypeFor[resource.Quantity]() {
+		into = reflect.TypeFor[workload.BoundedQuantity]() // the file may be from another person
+	}
+	if json.Unmarshal(text, reflect.New(into).Interface()) == nil {
 		return nil
 	}
 	return []string{fmt.Sprintf("%s %s must be %s", orDocument(path), text, wanted(text, t))}

@@ -8,15 +8,16 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/input"
+	"attune.io/attune/internal/workload"
 )
 
 // containerPolicy is a VPA's policy for one container. The name * stands for all containers without their own policy.
 type containerPolicy struct {
-	ContainerName    string                       `json:"containerName"`
-	Mode             string                       `json:"mode"`
-	MinAllowed       map[string]resource.Quantity `json:"minAllowed"`
-	MaxAllowed       map[string]resource.Quantity `json:"maxAllowed"`
-	ControlledValues string                       `json:"controlledValues"`
+	ContainerName    string                              `json:"containerName"`
+	Mode             string                              `json:"mode"`
+	MinAllowed       map[string]workload.BoundedQuantity `json:"minAllowed"`
+	MaxAllowed       map[string]workload.BoundedQuantity `json:"maxAllowed"`
+	ControlledValues string                              `json:"controlledValues"`
 	// ControlledResources means both resources if nil.
 	ControlledResources []string `json:"controlledResources"`
 }
@@ -89,8 +90,8 @@ func (x *importer) named() []string {
 func (x *importer) bounds() {
 	sized := x.sized()
 	for _, name := range []string{"cpu", "memory"} {
-		low, lowDiffers := widest(sized, name, func(p containerPolicy) map[string]resource.Quantity { return p.MinAllowed }, -1)
-		high, highDiffers := widest(sized, name, func(p containerPolicy) map[string]resource.Quantity { return p.MaxAllowed }, 1)
+		low, lowDiffers := widest(sized, name, func(p containerPolicy) map[string]workload.BoundedQuantity { return p.MinAllowed }, -1)
+		high, highDiffers := widest(sized, name, func(p containerPolicy) map[string]workload.BoundedQuantity { return p.MaxAllowed }, 1)
 		x.set(name, low, high)
 		switch {
 		case lowDiffers && low == nil:
@@ -123,7 +124,7 @@ func (x *importer) set(name string, low, high *resource.Quantity) {
 
 // widest returns the lowest (sign -1) or the highest (sign 1) bound of all containers; nil if a container has none.
 // differs reports whether the containers' bounds differ.
-func widest(sized []containerPolicy, name string, of func(containerPolicy) map[string]resource.Quantity, sign int) (bound *resource.Quantity, differs bool) {
+func widest(sized []containerPolicy, name string, of func(containerPolicy) map[string]workload.BoundedQuantity, sign int) (bound *resource.Quantity, differs bool) {
 	missing := false
 	for _, p := range sized {
 		q, set := of(p)[name]
@@ -131,11 +132,11 @@ func widest(sized []containerPolicy, name string, of func(containerPolicy) map[s
 		case !set || q.Sign() <= 0:
 			missing = true
 		case bound == nil:
-			bound = &q
+			bound = &q.Quantity
 		case q.Cmp(*bound) != 0:
 			differs = true
 			if q.Cmp(*bound) == sign {
-				bound = &q
+				bound = &q.Quantity
 			}
 		}
 	}
@@ -183,7 +184,7 @@ func (x *importer) controlled(sized []containerPolicy) {
 // unbounded notes bounds of resources that attune does not size.
 func (x *importer) unbounded(p containerPolicy) {
 	var names []string
-	for _, of := range []map[string]resource.Quantity{p.MinAllowed, p.MaxAllowed} {
+	for _, of := range []map[string]workload.BoundedQuantity{p.MinAllowed, p.MaxAllowed} {
 		for name := range of {
 			if name != "cpu" && name != "memory" && !slices.Contains(names, name) {
 				names = append(names, name)

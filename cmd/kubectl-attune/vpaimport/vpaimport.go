@@ -21,6 +21,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/input"
+	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 )
@@ -86,10 +87,10 @@ func Import(object *unstructured.Unstructured, containers []string) (*input.Writ
 	spec, _ := object.Object["spec"].(map[string]any)
 	text, err := json.Marshal(spec)
 	if err == nil {
-		err = workload.UnmarshalBounded(text, &x.vpa)
+		err = json.Unmarshal(text, &x.vpa)
 	}
 	if err != nil {
-		x.note("it is skipped, because it cannot be read: %v", err)
+		x.note("it is skipped, because it cannot be read: %s", clip.Text(err.Error(), workload.MostForeignText))
 		return nil, x.notes
 	}
 	id, ok := Target(object)

@@ -243,3 +243,18 @@ func TestImportDoubtsBounds(t *testing.T) {
 		"cpu.minAllowed 250 is more CPU than most nodes have. Write millicores with their unit, e.g. 250m",
 	}, notes)
 }
+
+// A quantity that would take minutes to parse does not stop an import of all namespaces.
+func TestSlowQuantitiesOfAVPA(t *testing.T) {
+	for _, name := range []string{"cpu", "memory", "nvidia.com/gpu"} {
+		for _, field := range []string{"minAllowed", "maxAllowed"} {
+			for _, text := range []string{"1e-300", "1e-90000000", "1e90000000", strings.Repeat("9", 100_000)} {
+				x := imports(t, `resourcePolicy: {containerPolicies: [{containerName: app, `+field+`: {`+name+`: "`+text+`"}}]}`, "app")
+				require.Nil(t, x.made, "%s %s", name, text)
+				require.Len(t, x.notes, 1)
+				assert.Contains(t, x.notes[0], "cannot be read")
+				assert.Less(t, len(x.notes[0]), 300)
+			}
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"path/filepath"
 	"runtime"
 	"time"
 
@@ -30,7 +31,9 @@ type Image struct {
 	Links []string
 	// AsRoot says that the program runs as root, which a pod may change.
 	AsRoot bool
-	Tags   []string
+	// Licenses are files that lie in the directory /licenses of the image.
+	Licenses []string
+	Tags     []string
 }
 
 // Write makes the archive at file, which holds all images.
@@ -100,6 +103,9 @@ func layer(i Image) ([]byte, error) {
 	if _, err := w.Write(binary); err != nil {
 		return nil, err
 	}
+	if err := addLicenses(w, i.Licenses); err != nil {
+		return nil, err
+	}
 	for _, link := range i.Links {
 		h := tar.Header{Name: path.Join(path.Dir(i.Entrypoint), link)[1:], Typeflag: tar.TypeSymlink, Linkname: path.Base(i.Entrypoint), ModTime: time.Unix(0, 0)}
 		if err := w.WriteHeader(&h); err != nil {
@@ -107,4 +113,20 @@ func layer(i Image) ([]byte, error) {
 		}
 	}
 	return buf.Bytes(), w.Close()
+}
+
+func addLicenses(w *tar.Writer, files []string) error {
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if err := w.WriteHeader(&tar.Header{Name: "licenses/" + filepath.Base(file), Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(content)), ModTime: time.Unix(0, 0)}); err != nil {
+			return err
+		}
+		if _, err := w.Write(content); err != nil {
+			return err
+		}
+	}
+	return nil
 }
