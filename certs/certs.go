@@ -1,9 +1,10 @@
 // Package certs provides the serving certificate of the webhooks. There are two providers. Files reads a certificate
 // that cert-manager renews. SelfSigned issues and rotates a certificate itself, for clusters without cert-manager.
 //
-// SelfSigned does this in a loop, and after each change of the Secret or of a webhook configuration:
+// SelfSigned does this in a loop, and after each change of a Secret or of a webhook configuration:
 //
-//  1. PlanFor checks the Secret, Issue issues the certificates that are due, SelfSigned writes the Secret (plan.go).
+//  1. PlanFor checks the Secrets, Issue issues the certificates that are due, SelfSigned writes the Secrets (plan.go).
+//     One Secret has the serving certificate, the other one the authority's key, which only the controller may read.
 //  2. SelfSigned copies the authorities of the Secret into caBundle of the webhook configurations (trust.go).
 //  3. It waits until the API servers have seen the bundle, then serves the certificate (selfsigned.go).
 //

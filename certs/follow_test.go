@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
@@ -45,6 +46,9 @@ func TestFollowerWritesNothing(t *testing.T) {
 	assert.Error(t, webhook.Ready(nil))
 	for _, action := range client.Actions() {
 		assert.Equal(t, "get", action.GetVerb(), action.GetResource().Resource)
+		if get, ok := action.(clienttesting.GetAction); ok {
+			assert.NotEqual(t, "attune-webhook-ca", get.GetName(), "the webhook never reads the authority's key")
+		}
 	}
 
 	sync(t, issuer)
@@ -61,7 +65,7 @@ func TestFollowerServesTrustedCertificate(t *testing.T) {
 	sync(t, webhook)
 	old := webhook.served.Load()
 
-	require.NoError(t, client.CoreV1().Secrets("attune-system").Delete(t.Context(), "attune-webhook-cert", metav1.DeleteOptions{}))
+	deleteSecrets(t, client, "attune-webhook-cert", "attune-webhook-ca")
 	_, _, err := issuer.renew(t.Context()) // written, but not trusted yet
 	require.NoError(t, err)
 	for range 3 {

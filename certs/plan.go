@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// Keys of the Secret. cert-manager uses the same names for the first three.
+// Keys of the Secrets. cert-manager uses the same names for the first three.
 const (
 	certKey = "tls.crt" // the serving certificate
 	keyKey  = "tls.key" // its private key
@@ -28,8 +28,38 @@ const (
 	authorityKey = "ca.key"
 )
 
-// Data is the data of a Secret, by the keys above.
+// Data is the data of a Secret, by the keys above. PlanFor and Issue expect the data of both Secrets (see join).
 type Data = map[string][]byte
+
+// join returns the data of both Secrets as one. A valid authority that only one of them has stays trusted.
+//
+// Earlier versions kept the authority's key in the serving Secret. If a key is there, an earlier version wrote it last,
+// and the serving Secret takes precedence: during an upgrade, replicas of both versions then agree.
+func join(now time.Time, authority, serving Data) Data {
+	joined := maps.Clone(serving)
+	if joined == nil {
+		joined = Data{}
+	}
+	if len(serving[authorityKey]) > 0 || len(authority) == 0 {
+		return joined
+	}
+	bundle, known := bytes.Clone(authority[bundleKey]), trusted(now, authority)
+	for _, cert := range trusted(now, serving) {
+		if !slices.ContainsFunc(known, cert.Equal) {
+			bundle = append(append(bytes.TrimSpace(bundle), '\n'), certPEM(cert.Raw)...)
+		}
+	}
+	joined[bundleKey], joined[authorityKey] = bundle, authority[authorityKey]
+	return joined
+}
+
+// split is the opposite of join: it returns the data for each Secret. The webhook reads serving, so serving never has
+// the authority's key.
+func split(joined Data) (authority, serving Data) {
+	serving = maps.Clone(joined)
+	delete(serving, authorityKey)
+	return Data{bundleKey: joined[bundleKey], authorityKey: joined[authorityKey]}, serving
+}
 
 // Action is the change that a Secret needs.
 type Action string
@@ -169,7 +199,7 @@ const (
 	backdate = time.Hour
 )
 
-// Issue carries out an action and returns the new data of the Secret. It does not change data; the result shares its
+// Issue carries out an action and returns the new data of both Secrets. It does not change data; the result shares its
 // slices. For Keep it returns a copy. names must not be empty if the action issues a serving certificate.
 func Issue(now time.Time, action Action, data Data, names []string) (Data, error) {
 	// Work on a copy, so that data stays unchanged on failure.

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -25,10 +26,12 @@ import (
 
 // Config configures a SelfSigned. All fields except Follows are required.
 type Config struct {
-	// Client reads and writes the Secret and the webhook configurations.
+	// Client reads and writes the Secrets and the webhook configurations.
 	Client kubernetes.Interface
-	// Namespace and Secret name the Secret that stores the certificate. It is created if it is missing.
+	// Namespace and Secret name the Secret that stores the serving certificate. It is created if it is missing.
 	Namespace, Secret string
+	// Authority names the Secret with the authority that signs, and its key. A process that follows does not read it.
+	Authority string
 	// DNSNames are the names of the webhooks' Service. The API server calls the Service by them.
 	DNSNames []string
 	// Mutating and Validating name the webhook configurations whose caBundle is kept up to date. A configuration that
@@ -43,9 +46,11 @@ type Config struct {
 	Log logr.Logger
 }
 
-// SelfSigned is a Provider that issues the serving certificate and stores it in a Secret that all replicas share.
+// SelfSigned is a Provider that issues the serving certificate and stores it in a Secret that all replicas share. The
+// key of the authority is in a Secret of its own, because the webhook is reachable from the whole pod network: an
+// attacker who breaks into it must not be able to issue certificates.
 //
-// Any replica that does not follow may renew. The Secret's resourceVersion lets one replica win; the others serve the
+// Any replica that does not follow may renew. The Secrets' resourceVersions let one replica win; the others serve the
 // certificate that it wrote. Before a replica serves a certificate, it makes sure that the webhook configurations
 // trust its authority: it patches them or, if it follows, waits until another process has. So a rotation loses no
 // admission review.
@@ -61,6 +66,9 @@ type SelfSigned struct {
 	// bundle is the last known caBundle of the configurations, and since is when they first had it.
 	bundle []byte
 	since  time.Time
+
+	// keyFound is when the authority's key was first seen in the serving Secret; zero if it is not there.
+	keyFound time.Time
 }
 
 var _ Provider = (*SelfSigned)(nil)
@@ -133,37 +141,40 @@ func (s *SelfSigned) sync(ctx context.Context) (time.Duration, error) {
 // attempts limits the retries on a Secret that other replicas write too.
 const attempts = 5
 
-// renew reads the Secret and renews the certificates that are due. It returns data that is valid now, and when the
+// renew reads the Secrets and renews the certificates that are due. It returns data that is valid now, and when the
 // next renewal is due. If another replica wrote first, renew reads again, up to attempts times. Each iteration either
-// finds nothing due, or writes and reads again.
+// finds nothing to write, or writes and reads again.
 func (s *SelfSigned) renew(ctx context.Context) (Data, time.Time, error) {
 	if s.Follows {
 		return s.issued(ctx)
 	}
 	for range attempts {
-		secret, err := s.read(ctx)
+		authority, err := s.read(ctx, s.Authority)
 		if err != nil {
 			return nil, time.Time{}, err
 		}
-		var data Data
-		if secret != nil {
-			data = secret.Data
-		}
-		plan := PlanFor(s.Clock.Now(), data, s.DNSNames)
-		if plan.Action == Keep {
-			return data, plan.Next, nil
-		}
-		if err := s.carryOut(ctx, plan, secret); err != nil && !lost(err) {
+		serving, err := s.read(ctx, s.Secret)
+		if err != nil {
 			return nil, time.Time{}, err
 		}
+		now := s.Clock.Now()
+		joined := join(now, dataOf(authority), dataOf(serving))
+		plan := PlanFor(now, joined, s.DNSNames)
+		wrote, err := s.carryOut(ctx, plan, joined, authority, serving)
+		switch {
+		case err != nil && !lost(err):
+			return nil, time.Time{}, err
+		case err == nil && !wrote:
+			return joined, plan.Next, nil
+		}
 	}
-	return nil, time.Time{}, fmt.Errorf("other writers changed secret %s/%s during each attempt to write it", s.Namespace, s.Secret)
+	return nil, time.Time{}, fmt.Errorf("other writers changed secret %s/%s or %s during each attempt to write it", s.Namespace, s.Secret, s.Authority)
 }
 
 // issued returns the data that another process wrote, if it can be served. It plans no renewal, because a renewal
 // by the other process causes an event of the Secret.
 func (s *SelfSigned) issued(ctx context.Context) (Data, time.Time, error) {
-	secret, err := s.read(ctx)
+	secret, err := s.read(ctx, s.Secret)
 	switch {
 	case err != nil:
 		return nil, time.Time{}, err
@@ -183,35 +194,96 @@ func lost(err error) bool {
 }
 
 // read returns nil if the Secret does not exist.
-func (s *SelfSigned) read(ctx context.Context) (*corev1.Secret, error) {
-	secret, err := s.Client.CoreV1().Secrets(s.Namespace).Get(ctx, s.Secret, metav1.GetOptions{})
+func (s *SelfSigned) read(ctx context.Context, name string) (*corev1.Secret, error) {
+	secret, err := s.Client.CoreV1().Secrets(s.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading secret %s/%s: %w", s.Namespace, s.Secret, err)
+		return nil, fmt.Errorf("reading secret %s/%s: %w", s.Namespace, name, err)
 	}
 	return secret, nil
 }
 
-// carryOut issues the certificates of a plan and updates the Secret, or creates it if secret is nil. The update
-// carries the resourceVersion, so it fails if the Secret has changed since it was read.
-func (s *SelfSigned) carryOut(ctx context.Context, plan Plan, secret *corev1.Secret) error {
-	secrets, made := s.Client.CoreV1().Secrets(s.Namespace), secret == nil
-	if made {
-		secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Secret}}
+// dataOf returns nil if the Secret does not exist.
+func dataOf(secret *corev1.Secret) Data {
+	if secret == nil {
+		return nil
 	}
+	return secret.Data
+}
+
+// over returns data with the keys of changes set. It keeps the other keys, so that another writer of them is no reason
+// to write again and again.
+func over(data, changes Data) Data {
+	changed := Data{}
+	maps.Copy(changed, data)
+	maps.Copy(changed, changes)
+	return changed
+}
+
+// carryOut issues the certificates of a plan and writes the Secrets that differ. It reports whether it wrote any. The
+// authority comes first: if the second write fails, the key of what is served is not lost.
+func (s *SelfSigned) carryOut(ctx context.Context, plan Plan, joined Data, authority, serving *corev1.Secret) (bool, error) {
+	issued, err := Issue(s.Clock.Now(), plan.Action, joined, s.DNSNames)
+	if err != nil {
+		return false, fmt.Errorf("issuing the certificates of secret %s/%s: %w", s.Namespace, s.Secret, err)
+	}
+	ofAuthority, ofServing := split(issued)
+	if s.handingOver(dataOf(serving)) && plan.Action == Keep {
+		ofServing = serving.Data
+	}
+	wrote, err := s.write(ctx, s.Authority, authority, over(dataOf(authority), ofAuthority))
+	if err != nil {
+		return false, err
+	}
+	wroteToo, err := s.write(ctx, s.Secret, serving, ofServing)
+	if err != nil {
+		return false, err
+	}
+	switch {
+	case plan.Action != Keep:
+		s.Log.Info("Renewed the webhooks' certificate", "action", plan.Action, "reason", plan.Reason)
+	case wrote || wroteToo:
+		s.Log.Info("Brought the Secrets of the webhooks' certificate in line", "authority", s.Authority, "serving", s.Secret)
+	}
+	return wrote || wroteToo, nil
+}
+
+// handover is how long the authority's key stays in the serving Secret after an upgrade from a version that kept it
+// there. Replicas of that version replace an authority whose key they miss, so they get time to end.
+const handover = recheck
+
+// handingOver reports whether the serving Secret has the authority's key and keeps it for now.
+func (s *SelfSigned) handingOver(serving Data) bool {
+	if len(serving[authorityKey]) == 0 {
+		s.keyFound = time.Time{}
+		return false
+	}
+	if s.keyFound.IsZero() {
+		s.keyFound = s.Clock.Now()
+	}
+	return s.Clock.Now().Before(s.keyFound.Add(handover))
+}
+
+// write updates a Secret whose data differs, or creates it if secret is nil, and reports whether it wrote. The update
+// carries the resourceVersion, so it fails if the Secret has changed since it was read.
+func (s *SelfSigned) write(ctx context.Context, name string, secret *corev1.Secret, data Data) (bool, error) {
 	var err error
-	if secret.Data, err = Issue(s.Clock.Now(), plan.Action, secret.Data, s.DNSNames); err == nil && made {
+	switch secrets := s.Client.CoreV1().Secrets(s.Namespace); {
+	case secret == nil:
+		secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}, Type: corev1.SecretTypeOpaque, Data: data}
 		_, err = secrets.Create(ctx, secret, metav1.CreateOptions{})
-	} else if err == nil {
+	case maps.EqualFunc(secret.Data, data, bytes.Equal):
+		return false, nil
+	default:
+		secret.Data = data
 		_, err = secrets.Update(ctx, secret, metav1.UpdateOptions{})
 	}
 	if err != nil {
-		return fmt.Errorf("writing secret %s/%s: %w", s.Namespace, s.Secret, err)
+		return false, fmt.Errorf("writing secret %s/%s: %w", s.Namespace, name, err)
 	}
-	s.Log.Info("Renewed the webhooks' certificate", "action", plan.Action, "reason", plan.Reason)
-	return nil
+	return true, nil
 }
 
 // settle is the time for the API servers to see a new bundle before its certificate is served.
@@ -244,10 +316,13 @@ func (s *SelfSigned) serve(data Data) error {
 	return nil
 }
 
-// watch wakes the loop of Start when the Secret or a configuration changes. It watches each object by name, because
+// watch wakes the loop of Start when a Secret or a configuration changes. It watches each object by name, because
 // the operator has rights for these objects only. A failing watch only causes delay (see recheck).
 func (s *SelfSigned) watch(ctx context.Context) {
 	s.watchOne(ctx, s.Secret, corev1.SchemeGroupVersion.WithResource("secrets"))
+	if !s.Follows {
+		s.watchOne(ctx, s.Authority, corev1.SchemeGroupVersion.WithResource("secrets"))
+	}
 	s.watchOne(ctx, s.Mutating, admissionregistrationv1.SchemeGroupVersion.WithResource("mutatingwebhookconfigurations"))
 	s.watchOne(ctx, s.Validating, admissionregistrationv1.SchemeGroupVersion.WithResource("validatingwebhookconfigurations"))
 }

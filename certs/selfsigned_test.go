@@ -44,16 +44,29 @@ func configurations() []runtime.Object {
 
 func replica(client kubernetes.Interface, clock *clocktesting.FakeClock) *SelfSigned {
 	return NewSelfSigned(Config{
-		Client: client, Namespace: "attune-system", Secret: "attune-webhook-cert", DNSNames: names,
+		Client: client, Namespace: "attune-system", Secret: "attune-webhook-cert", Authority: "attune-webhook-ca", DNSNames: names,
 		Mutating: "attune", Validating: "attune", Clock: clock, Log: logr.Discard(),
 	})
 }
 
-func secretOf(t *testing.T, client kubernetes.Interface) *corev1.Secret {
+func secretOf(t *testing.T, client kubernetes.Interface, name string) *corev1.Secret {
 	t.Helper()
-	secret, err := client.CoreV1().Secrets("attune-system").Get(t.Context(), "attune-webhook-cert", metav1.GetOptions{})
+	secret, err := client.CoreV1().Secrets("attune-system").Get(t.Context(), name, metav1.GetOptions{})
 	require.NoError(t, err)
 	return secret
+}
+
+// stored returns the data of both Secrets as PlanFor expects it.
+func stored(t *testing.T, client kubernetes.Interface, now time.Time) Data {
+	t.Helper()
+	return join(now, secretOf(t, client, "attune-webhook-ca").Data, secretOf(t, client, "attune-webhook-cert").Data)
+}
+
+func deleteSecrets(t *testing.T, client kubernetes.Interface, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		require.NoError(t, client.CoreV1().Secrets("attune-system").Delete(t.Context(), name, metav1.DeleteOptions{}))
+	}
 }
 
 // bundles returns the caBundle of every webhook.
@@ -87,7 +100,7 @@ func TestFirstCertificate(t *testing.T) {
 	sync(t, s)
 
 	require.NoError(t, s.Ready(nil))
-	data := secretOf(t, client).Data
+	data := stored(t, client, start)
 	assert.Equal(t, Keep, PlanFor(start, data, names).Action)
 	for _, bundle := range bundles(t, client) {
 		assert.Equal(t, string(data[bundleKey]), bundle)
@@ -194,7 +207,7 @@ func TestTheLoserOfARaceTakesOver(t *testing.T) {
 			wins(client, c.verb, c.refusal)
 			s := replica(client, clocktesting.NewFakeClock(start))
 			sync(t, s)
-			assert.Equal(t, won, secretOf(t, client).Data)
+			assert.Equal(t, won, stored(t, client, start))
 			assert.Equal(t, leafOf(t, won), s.served.Load().Leaf)
 		})
 	}
@@ -225,12 +238,12 @@ func TestANewBundleSettlesBeforeItsCertificateIsServed(t *testing.T) {
 	sync(t, s)
 	old := s.served.Load()
 
-	// Replace everything at once, as after a deletion of the Secret.
-	require.NoError(t, client.CoreV1().Secrets("attune-system").Delete(t.Context(), "attune-webhook-cert", metav1.DeleteOptions{}))
+	// Replace everything at once, as after a deletion of both Secrets.
+	deleteSecrets(t, client, "attune-webhook-cert", "attune-webhook-ca")
 	clock.Step(time.Hour)
 	assert.Equal(t, settle, sync(t, s))
 	assert.Same(t, old, s.served.Load(), "still the old one, while the API servers see the new bundle")
-	assert.Error(t, accepts([]byte(bundles(t, client)[0]), old.Leaf, clock.Now()), "a deleted Secret loses the old authority")
+	assert.Error(t, accepts([]byte(bundles(t, client)[0]), old.Leaf, clock.Now()), "deleted Secrets lose the old authority")
 
 	clock.Step(settle)
 	sync(t, s)
@@ -264,7 +277,7 @@ func TestNothingIsServedThatIsNotTrusted(t *testing.T) {
 			return true, nil, errors.New("refused")
 		})
 		_, err := replica(client, clocktesting.NewFakeClock(start)).sync(t.Context())
-		assert.ErrorContains(t, err, "reading secret attune-system/attune-webhook-cert: refused")
+		assert.ErrorContains(t, err, "reading secret attune-system/attune-webhook-ca: refused")
 	})
 	t.Run("the Secret cannot be written", func(t *testing.T) {
 		client := fake.NewClientset(configurations()...)
@@ -272,7 +285,7 @@ func TestNothingIsServedThatIsNotTrusted(t *testing.T) {
 			return true, nil, errors.New("refused")
 		})
 		_, err := replica(client, clocktesting.NewFakeClock(start)).sync(t.Context())
-		assert.ErrorContains(t, err, "writing secret attune-system/attune-webhook-cert: refused")
+		assert.ErrorContains(t, err, "writing secret attune-system/attune-webhook-ca: refused")
 	})
 }
 

@@ -178,6 +178,8 @@ func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 		{"no replicas", []string{"webhook.replicas=0"}, "webhook/replicas"},
 		{"a label that is a number", []string{"dashboards.labels.grafana_dashboard=1"}, "dashboards/labels/grafana_dashboard"},
 		{"alerts with a name that is none", []string{"alerts.enable=true"}, "additional properties 'enable' not allowed"},
+		{"egress rules without a NetworkPolicy", []string{"networkPolicy.egress[0].ports[0].port=443"}, "networkPolicy.egress needs networkPolicy.enabled"},
+		{"user namespaces that are neither on nor off", []string{"hostUsers=maybe"}, "hostUsers"},
 		{"an interval without a unit", []string{address, "usage.interval=x60"}, "usage/interval"},
 	}
 	for _, c := range cases {
@@ -185,6 +187,10 @@ func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 			_, err := template(t, c.set...)
 			assert.ErrorContains(t, err, c.want)
 		})
+	}
+	for _, namespace := range []string{"kube-system", "kube-public", "kube-node-lease"} {
+		_, err := helm(t, "template", "attune", "attune", "--namespace", namespace)
+		assert.ErrorContains(t, err, "attune must not share namespace "+namespace+" with Kubernetes' own components: install it into a namespace of its own, such as --namespace attune-system --create-namespace")
 	}
 }
 
@@ -372,7 +378,7 @@ func TestRights(t *testing.T) {
 		granted, _ := grants(few["attune-system"], "secrets", "get")
 		assert.False(t, granted)
 		_, names = grants(many["attune-system"], "secrets", "get")
-		assert.Equal(t, []string{"attune-webhook-cert"}, names)
+		assert.Equal(t, []string{"attune-webhook-cert", "attune-webhook-ca"}, names)
 		assert.Len(t, many, 4, "everywhere, its own namespace, and the two that may name secrets")
 		granted, _ = grants(many["team-a"], "secrets", "get")
 		assert.True(t, granted)
@@ -508,7 +514,7 @@ func TestWhoWritesRecommendations(t *testing.T) {
 // TestValuesOfAnOlderChart: helm upgrade --reuse-values knows nothing of values that came later.
 func TestValuesOfAnOlderChart(t *testing.T) {
 	r := render(t, "watchNamespaces=null", "rbac.recommendationWriters=null", "usage.defaultsSecrets=null", "usage.limits=null", "webhook.excludedNamespaces=null",
-		"dashboards=null", "alerts=null", "bridge=null")
+		"dashboards=null", "alerts=null", "bridge=null", "hostUsers=null", "networkPolicy.egress=null", "serviceAccount.webhook=null", "serviceAccount.scraper=null")
 	assert.Len(t, all[*appsv1.Deployment](r), 2)
 }
 
@@ -633,6 +639,8 @@ func wellKept(t *testing.T, d *appsv1.Deployment) {
 	assert.False(t, *container.SecurityContext.AllowPrivilegeEscalation)
 	assert.Equal(t, []corev1.Capability{"ALL"}, container.SecurityContext.Capabilities.Drop)
 	assert.Equal(t, "true", d.Annotations["attune.io/skip"], "who sizes pods does not size itself")
+	assert.False(t, *spec.EnableServiceLinks)
+	assert.Nil(t, spec.HostUsers)
 	if serves(d) {
 		assert.Positive(t, container.Lifecycle.PreStop.Sleep.Seconds)
 	}
@@ -697,7 +705,7 @@ func TestFlags(t *testing.T) {
 	assert.Contains(t, own.Containers[0].Args, "--kubelet-ca-file=/ca.crt")
 	assert.Contains(t, verifying.Containers[0].VolumeMounts, corev1.VolumeMount{Name: "kubelet-ca", MountPath: "/etc/attune/kubelet-ca", ReadOnly: true})
 	assert.Contains(t, verifying.Volumes, corev1.Volume{Name: "kubelet-ca", VolumeSource: corev1.VolumeSource{
-		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "kubelets"}}}})
+		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "kubelets"}, Items: []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}}}}})
 	assert.Contains(t, args, "--prometheus-header=X-Scope-OrgID=shop")
 	assert.Contains(t, args, "--policy-source-namespaces=team-a,team-b")
 	assert.Contains(t, args, "--prometheus-bearer-token-file=/etc/attune/prometheus-token/token")

@@ -176,6 +176,7 @@ func (o *certificateOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&o.provider, "certs-provider", providerCertManager, "cert-manager, or self-signed: the controller issues and rotates the certificate in --cert-secret")
 	f.StringVar(&o.service, "webhook-service", "attune-webhook", "name of the webhooks' Service")
 	f.StringVar(&o.selfSigned.Secret, "cert-secret", "attune-webhook-cert", "Secret with the self-signed certificate, in --namespace")
+	f.StringVar(&o.selfSigned.Authority, "authority-secret", "attune-webhook-ca", "Secret with the key of the self-signed CA, in --namespace; only the controller reads it")
 	f.StringVar(&o.selfSigned.Mutating, "mutating-webhook-config", "attune", "MutatingWebhookConfiguration that gets the self-signed CA")
 	f.StringVar(&o.selfSigned.Validating, "validating-webhook-config", "attune", "ValidatingWebhookConfiguration that gets the self-signed CA")
 }

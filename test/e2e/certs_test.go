@@ -48,7 +48,7 @@ func certManagerRenews(t *testing.T, d *appsv1.Deployment) {
 }
 
 // selfSignedRenews has the operator renew its authority and then its certificate, by making the Secret
-// one of which both are due, as an old one is. (A Secret that is deleted takes the trust in its authority
+// one of which both are due, as an old one is. (Two Secrets that are deleted take the trust in their authority
 // along, so that is no renewal.)
 func selfSignedRenews(t *testing.T, d *appsv1.Deployment) {
 	ctx := t.Context()
@@ -63,7 +63,7 @@ func selfSignedRenews(t *testing.T, d *appsv1.Deployment) {
 	require.NoError(t, err)
 
 	admitted := underLoad(t, d, func() {
-		rewrite(ctx, t, map[string][]byte{"ca.crt": old["ca.crt"], "ca.key": old["ca.key"]})
+		rewrite(ctx, t, "attune-webhook-ca", map[string][]byte{"ca.crt": old["ca.crt"], "ca.key": old["ca.key"]})
 		eventually(t, "a new authority in front of the older ones", func() error {
 			return changed(ctx, func(data map[string][]byte) bool {
 				return authorities(data) == authorities(old)+1 && bytes.HasSuffix(data["ca.crt"], old["ca.crt"])
@@ -73,7 +73,7 @@ func selfSignedRenews(t *testing.T, d *appsv1.Deployment) {
 		assert.Equal(t, first.Data[corev1.TLSCertKey], kept[corev1.TLSCertKey], "the certificate stays while the authority settles")
 		eventually(t, "trusted by the API server", func() error { return trusts(ctx, kept["ca.crt"]) })
 
-		rewrite(ctx, t, map[string][]byte{corev1.TLSCertKey: dueLeaf[corev1.TLSCertKey], corev1.TLSPrivateKeyKey: dueLeaf[corev1.TLSPrivateKeyKey]})
+		rewrite(ctx, t, "attune-webhook-cert", map[string][]byte{corev1.TLSCertKey: dueLeaf[corev1.TLSCertKey], corev1.TLSPrivateKeyKey: dueLeaf[corev1.TLSPrivateKeyKey]})
 		eventually(t, "a new certificate", func() error {
 			return changed(ctx, func(data map[string][]byte) bool {
 				got := data[corev1.TLSCertKey]
@@ -83,7 +83,12 @@ func selfSignedRenews(t *testing.T, d *appsv1.Deployment) {
 		eventually(t, "served by every replica", func() error { return servesWhatIsKept(ctx, t) })
 	})
 	admitted.lostNothing(t)
-	plan := certs.PlanFor(time.Now(), certificateSecret(ctx, t).Data, names)
+	data := certificateSecret(ctx, t).Data
+	assert.NotContains(t, data, "ca.key", "the webhook reads this Secret")
+	authority, err := readSecret(ctx, "attune-webhook-ca")
+	require.NoError(t, err)
+	data["ca.key"] = authority.Data["ca.key"]
+	plan := certs.PlanFor(time.Now(), data, names)
 	assert.Equal(t, certs.Keep, plan.Action, plan.Reason)
 }
 
@@ -95,14 +100,19 @@ func certificateSecret(ctx context.Context, t *testing.T) *corev1.Secret {
 }
 
 func readCertificate(ctx context.Context) (*corev1.Secret, error) {
-	secret := &corev1.Secret{}
-	return secret, env.client.Get(ctx, client.ObjectKey{Namespace: deploy.Namespace, Name: "attune-webhook-cert"}, secret)
+	return readSecret(ctx, "attune-webhook-cert")
 }
 
-// rewrite replaces keys of the Secret.
-func rewrite(ctx context.Context, t *testing.T, data map[string][]byte) {
+func readSecret(ctx context.Context, name string) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	return secret, env.client.Get(ctx, client.ObjectKey{Namespace: deploy.Namespace, Name: name}, secret)
+}
+
+// rewrite replaces keys of a Secret.
+func rewrite(ctx context.Context, t *testing.T, name string, data map[string][]byte) {
 	t.Helper()
-	secret := certificateSecret(ctx, t)
+	secret, err := readSecret(ctx, name)
+	require.NoError(t, err)
 	before := secret.DeepCopy()
 	for key, value := range data {
 		secret.Data[key] = value

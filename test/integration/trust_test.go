@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,13 +34,13 @@ import (
 
 // installed are the kinds of the chart that say who may do what with its certificate.
 var installed = []string{
-	"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration",
+	"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration",
 	"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
 }
 
-// installRights has the API server know the chart's identities, with self-signed certificates, until the test ends. The
-// release has a name of its own: its webhooks are asked about nothing that other tests do.
-func installRights(t *testing.T, namespace string) {
+// installRights has the API server know the chart's identities, with self-signed certificates and other values, until the
+// test ends. The release has a name of its own: its webhooks are asked about nothing that other tests do.
+func installRights(t *testing.T, namespace string, values ...string) {
 	t.Helper()
 	project, err := cluster.ProjectDir()
 	require.NoError(t, err)
@@ -48,7 +49,7 @@ func installRights(t *testing.T, namespace string) {
 	helm, err := tools.Find("helm")
 	require.NoError(t, err)
 	out, err := exec.CommandContext(t.Context(), helm, "template", "attune-trusted", filepath.Join(project, "charts", "attune"),
-		"--namespace", namespace, "--set", "certs.provider=self-signed").Output()
+		"--namespace", namespace, "--set", strings.Join(append(values, "certs.provider=self-signed"), ",")).Output()
 	require.NoError(t, err)
 	c := newClient(t)
 	t.Cleanup(func() { anybodyWrites(t, c) })
@@ -60,7 +61,7 @@ func installRights(t *testing.T, namespace string) {
 		require.NoError(t, err)
 		object := &unstructured.Unstructured{}
 		require.NoError(t, yaml.Unmarshal(document, &object.Object))
-		if !slices.Contains(installed, object.GetKind()) {
+		if !slices.Contains(installed, object.GetKind()) || strings.HasSuffix(object.GetName(), "-uninstall") {
 			continue
 		}
 		if hooks, found, _ := unstructured.NestedSlice(object.Object, "webhooks"); found {
@@ -104,7 +105,7 @@ func TestControllerWritesTheTrustedCA(t *testing.T) {
 	ended := make(chan error, 2)
 	run := func(clients kubernetes.Interface, follows bool) *certs.SelfSigned {
 		s := certs.NewSelfSigned(certs.Config{
-			Client: clients, Namespace: namespace, Secret: name + "-webhook-cert", DNSNames: []string{name + "-webhook." + namespace + ".svc"},
+			Client: clients, Namespace: namespace, Secret: name + "-webhook-cert", Authority: name + "-webhook-ca", DNSNames: []string{name + "-webhook." + namespace + ".svc"},
 			Mutating: name, Validating: name, Follows: follows, Clock: clock.RealClock{}, Log: logr.Discard(),
 		})
 		go func() { ended <- s.Start(ctx) }()

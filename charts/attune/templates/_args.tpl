@@ -8,6 +8,7 @@
 {{- if eq .Values.certs.provider "self-signed" }}
 - --webhook-service={{ include "attune.webhook" . }}
 - --cert-secret={{ include "attune.secret" . }}
+- --authority-secret={{ include "attune.authority" . }}
 - --mutating-webhook-config={{ include "attune.name" . }}
 - --validating-webhook-config={{ include "attune.name" . }}
 {{- end }}

@@ -1,5 +1,11 @@
 {{/* Rejects values that cannot work, with one sentence that has a valid value. */}}
 {{- define "attune.checks" -}}
+{{- if has .Release.Namespace (list "kube-system" "kube-public" "kube-node-lease") -}}
+{{- fail (printf "attune must not share namespace %s with Kubernetes' own components: install it into a namespace of its own, such as --namespace attune-system --create-namespace" .Release.Namespace) -}}
+{{- end -}}
+{{- if and .Values.networkPolicy.egress (not .Values.networkPolicy.enabled) -}}
+{{- fail "networkPolicy.egress needs networkPolicy.enabled: set networkPolicy.enabled to true, or remove the rules" -}}
+{{- end -}}
 {{- if and (eq .Values.usage.source "prometheus") (not .Values.usage.prometheus.address) -}}
 {{- fail "usage.prometheus.address is empty: set it to the base URL of a server with the Prometheus HTTP API, such as http://prometheus.monitoring:9090" -}}
 {{- end -}}

@@ -11,6 +11,9 @@
 
 {{- define "attune.secret" -}}{{ include "attune.name" . }}-webhook-cert{{- end -}}
 
+{{/* The self-signed authority and its key; cert-manager's is another one, of another type. */}}
+{{- define "attune.authority" -}}{{ include "attune.name" . }}-webhook-ca{{- end -}}
+
 {{- define "attune.image" -}}{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{- end -}}
 
 {{/* The component that serves the webhooks: separate pods, or the controller's pods. */}}
