@@ -41,6 +41,15 @@ func (s sentence) text(t string) sentence { return append(s, t...) }
 
 func (s sentence) count(n int) sentence { return strconv.AppendInt(s, int64(n), 10) }
 
+// ordinal writes a number from 1 to 100 such as 1st, 11th or 95th.
+func (s sentence) ordinal(n int) sentence {
+	suffix := "th"
+	if teens := n / 10 % 10; teens != 1 {
+		suffix = [10]string{"th", "st", "nd", "rd", "th", "th", "th", "th", "th", "th"}[n%10]
+	}
+	return s.count(n).text(suffix)
+}
+
 // number writes x with at most the given decimals and without trailing zeros.
 func (s sentence) number(x float64, decimals int) sentence {
 	start := len(s)

@@ -81,3 +81,9 @@ func TestSentences(t *testing.T) {
 		assert.Equal(t, c.want, c.got)
 	}
 }
+
+func TestOrdinals(t *testing.T) {
+	for n, want := range map[int]string{1: "1st", 2: "2nd", 3: "3rd", 11: "11th", 12: "12th", 13: "13th", 21: "21st", 50: "50th", 92: "92nd", 93: "93rd", 95: "95th", 100: "100th"} {
+		assert.Equal(t, want, string(sentence(nil).ordinal(n)))
+	}
+}

@@ -22,7 +22,7 @@ type Settings struct {
 
 // ResourceSettings are the settings of one resource.
 type ResourceSettings struct {
-	// Percentile of usage: 50, 90, 95 or 99.
+	// Percentile of usage, from 1 to 100.
 	Percentile int
 	// OverheadPercent is the headroom above the percentile, in percent.
 	OverheadPercent float64

@@ -41,7 +41,7 @@ func (t *trace) finish() []Step {
 }
 
 func whyPercentile(c *chain, s sentence, _, _ Amount) sentence {
-	s = s.count(c.settings.Percentile).text("th percentile of ").count(c.history.Points).text(" samples; ")
+	s = s.ordinal(c.settings.Percentile).text(" percentile of ").count(c.history.Points).text(" samples; ")
 	if c.hour == noHour {
 		return s.text("no hour of the day is higher")
 	}

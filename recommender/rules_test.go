@@ -38,7 +38,7 @@ func TestPercentileIsTheConfiguredOne(t *testing.T) {
 		values[i] = Usage(i)
 	}
 	c.history.Overall = values
-	for _, p := range []int{50, 90, 95, 99} {
+	for p := 1; p <= 100; p++ {
 		c.settings.Percentile = p
 		assert.Equal(t, Amount(p), percentile(c, 0))
 	}

@@ -14,6 +14,14 @@ type PolicySettings struct {
 	// +optional
 	MetricsSource *MetricsSource `json:"metricsSource,omitempty"`
 
+	// Profile chooses built-in values of other fields. Each field that any layer sets takes precedence over it.
+	// Cost: CPU percentile 90 and overhead 10, memory percentile 99 and overhead 15, adaptive.risk High.
+	// Balanced: CPU percentile 95 and overhead 15, memory percentile 99 and overhead 20, adaptive.risk Medium.
+	// Reliability: CPU percentile 99 and overhead 25, memory percentile 99 and overhead 40, adaptive.risk Low,
+	// memory.allowDecrease false. Default: not set.
+	// +optional
+	Profile *Profile `json:"profile,omitempty"`
+
 	// CPU settings.
 	// +optional
 	CPU *CPUSettings `json:"cpu,omitempty"`
@@ -66,6 +74,16 @@ type PolicySettings struct {
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=63
 type ContainerName string
+
+// Profile is a set of built-in values for several fields.
+// +kubebuilder:validation:Enum=Cost;Balanced;Reliability
+type Profile string
+
+const (
+	ProfileCost        Profile = "Cost"
+	ProfileBalanced    Profile = "Balanced"
+	ProfileReliability Profile = "Reliability"
+)
 
 // Strategy sets how attune computes resources.
 // +kubebuilder:validation:Enum=Workload;Node;Adaptive
@@ -204,9 +222,11 @@ type SourceTLS struct {
 
 // ResourceSettings are the settings of one resource.
 type ResourceSettings struct {
-	// Percentile of usage that the request covers: 50, 90, 95 or 99. Built-in default: 95 for CPU, 99 for memory.
+	// Percentile of usage that the request covers, from 1 to 100, e.g. 90. 100 is the peak. Built-in default: 95 for CPU,
+	// 99 for memory.
 	// +optional
-	// +kubebuilder:validation:Enum=50;90;95;99
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
 	Percentile *int32 `json:"percentile,omitempty"`
 
 	// Overhead is the headroom above the percentile, in percent from 0 to 1000, e.g. "20". Built-in default: 20 for

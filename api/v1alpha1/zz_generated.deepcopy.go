@@ -1441,6 +1441,11 @@ func (in *PolicySettings) DeepCopyInto(out *PolicySettings) {
 		*out = new(MetricsSource)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.Profile != nil {
+		in, out := &in.Profile, &out.Profile
+		*out = new(Profile)
+		**out = **in
+	}
 	if in.CPU != nil {
 		in, out := &in.CPU, &out.CPU
 		*out = new(CPUSettings)

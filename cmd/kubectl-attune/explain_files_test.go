@@ -292,7 +292,7 @@ func TestExplainFilesPrintsMessagesOfReaders(t *testing.T) {
 		"negative":              {good + "app,1700000300,0.2,-1\n", "{targetRef: {kind: Deployment}}", `samples.csv: line 3: memory_bytes "-1"`},
 		"missing field":         {good + "app,1700000300,0.2\n", "{targetRef: {kind: Deployment}}", `samples.csv: line 3: 3 fields`},
 		"percent":               {good, `{targetRef: {kind: Deployment}, cpu: {overhead: "20%"}}`, "policy.yaml: cpu.overhead 20% "},
-		"percentile":            {good, "{targetRef: {kind: Deployment}, cpu: {percentile: 97}}", "policy.yaml: cpu.percentile 97 "},
+		"percentile":            {good, "{targetRef: {kind: Deployment}, cpu: {percentile: 197}}", "policy.yaml: cpu.percentile 197 "},
 		"minimum above maximum": {good, "{targetRef: {kind: Deployment}, cpu: {minAllowed: 2, maxAllowed: 900m}}", "policy.yaml: cpu.minAllowed 2 "},
 		"empty selector":        {good, "{targetRef: {kind: Deployment, selector: {}}}", "policy.yaml: targetRef.selector "},
 		"unknown kind":          {good, "{targetRef: {kind: Pod}}", "policy.yaml: targetRef.kind "},

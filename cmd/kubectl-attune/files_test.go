@@ -48,7 +48,7 @@ func TestFilesThatAreWrong(t *testing.T) {
 			files: map[string][2]string{
 				"a line":          {policyHeader + "spec: {targetRef\n  x: [\n", "policy.yaml: invalid YAML: yaml: line "},
 				"a field":         {policyOf("{targetRef: {kind: Deployment}, cpu: {percentil: 95}}"), "policy.yaml: unknown field spec.cpu.percentil: spec.cpu has the fields "},
-				"a value":         {policyOf("{targetRef: {kind: Deployment}, cpu: {percentile: 97}}"), "policy.yaml: cpu.percentile 97 "},
+				"a value":         {policyOf("{targetRef: {kind: Deployment}, cpu: {percentile: 197}}"), "policy.yaml: cpu.percentile 197 "},
 				"another kind":    {"apiVersion: attune.io/v1alpha1\nkind: Policy\n", `policy.yaml: kind "Policy" is not supported here: use AttunePolicy`},
 				"a VPA":           {"apiVersion: autoscaling.k8s.io/v1\nkind: VerticalPodAutoscaler\nmetadata: {name: web}\n", "policy.yaml: a VerticalPodAutoscaler is not a policy: convert it with kubectl attune import vpa"},
 				"a list of VPAs":  {"apiVersion: v1\nkind: List\nitems: [{apiVersion: autoscaling.k8s.io/v1, kind: VerticalPodAutoscaler}]\n", "policy.yaml: items[0]: a VerticalPodAutoscaler is not a policy: convert it"},

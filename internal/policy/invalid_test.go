@@ -26,7 +26,7 @@ func TestOneField(t *testing.T) {
 		"name+selector": {`targetRef: {kind: Job, name: a, selector: {matchLabels: {a: b}}}`, `targetRef must not have both name and selector: remove one of them`},
 		"selector {}":   {`targetRef: {kind: Job, selector: {}}`, `targetRef.selector {} is empty: leave it out to target every workload of the kind, or set matchLabels, e.g. {tier: api}`},
 		"selector":      {`targetRef: {kind: Job, selector: {matchExpressions: [{key: a, operator: Is}]}}`, `targetRef.selector is invalid ("Is" is not a valid label selector operator): use matchLabels, e.g. {tier: api}`},
-		"percentile":    {`cpu: {percentile: 80}`, `cpu.percentile 80 is not one of 50, 90, 95 or 99`},
+		"percentile":    {`cpu: {percentile: 101}`, `cpu.percentile 101 must be between 1 and 100, e.g. 95`},
 		"overhead":      {`memory: {overhead: "30%"}`, `memory.overhead 30% must be a decimal number between 0 and 1000, e.g. "30"`},
 		"overhead max":  {`cpu: {overhead: "1000.1"}`, `cpu.overhead 1000.1 must be a decimal number between 0 and 1000, e.g. "20"`},
 		"overhead inf":  {`cpu: {overhead: "Inf"}`, `cpu.overhead Inf must be a decimal number between 0 and 1000, e.g. "20"`},
@@ -171,12 +171,12 @@ func TestHoldsTogether(t *testing.T) {
 func TestEveryProblemIsReported(t *testing.T) {
 	s, err := policy.Resolve(nil, nil, aPolicy(t, `
 targetRef: {kind: Deployment, selector: {}}
-cpu: {percentile: 1}
+cpu: {percentile: 101}
 updateStrategy: {type: Auto, safetyObservationPeriod: 7m, schedule: {timezone: Nowhere}}
 `))
 	require.Len(t, problems(t, err), 3)
 	assert.ErrorContains(t, err, "targetRef.selector {} is empty")
-	assert.ErrorContains(t, err, "; cpu.percentile 1 is not one of")
+	assert.ErrorContains(t, err, "; cpu.percentile 101 must be between")
 	assert.ErrorContains(t, err, "; updateStrategy.schedule.timezone Nowhere")
 	assert.Equal(t, 7*time.Minute, s.Resize.Observation)
 	assert.True(t, s.Resize.AutoRevert)

@@ -162,7 +162,7 @@ func TestAMatcherKnowsEveryNamespace(t *testing.T) {
 
 // Workloads must not change their policy until a user corrects a typing error.
 func TestAnInvalidPolicyKeepsItsWorkloads(t *testing.T) {
-	broken, other := named(t, "broken", `{weight: 500, cpu: {percentile: 1}}`), named(t, "other", `{}`)
+	broken, other := named(t, "broken", `{weight: 500, cpu: {percentile: 101}}`), named(t, "other", `{}`)
 	winner, _ := policy.NewMatcher([]v1alpha1.AttunePolicy{other, broken}).Match(api())
 	assert.Equal(t, "broken", winner.Name)
 }

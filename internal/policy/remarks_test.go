@@ -97,7 +97,7 @@ func TestMemoryBoundsThatCannotBeMeant(t *testing.T) {
 			assert.EqualError(t, err, c.want)
 		}
 	}
-	p := aPolicy(t, "{memory: {minAllowed: 512}, cpu: {percentile: 80}}")
+	p := aPolicy(t, "{memory: {minAllowed: 512}, cpu: {percentile: 101}}")
 	_, err := policy.ResolveNew(nil, nil, p, policy.Operator{})
-	assert.EqualError(t, err, "cpu.percentile 80 is not one of 50, 90, 95 or 99; memory.minAllowed 512 is less than 1Mi. Add the unit, e.g. 512Mi")
+	assert.EqualError(t, err, "cpu.percentile 101 must be between 1 and 100, e.g. 95; memory.minAllowed 512 is less than 1Mi. Add the unit, e.g. 512Mi")
 }

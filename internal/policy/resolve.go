@@ -32,6 +32,7 @@ func Resolve(cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespa
 func resolve(o *overlay, operator Operator) (Settings, error) {
 	o.origin = map[string]Level{}
 	o.checkTarget()
+	o.putProfile()
 	strategy := o.strategy(operator)
 	s := Settings{
 		Source:          o.source(operator, strategy),
@@ -70,15 +71,15 @@ func resolve(o *overlay, operator Operator) (Settings, error) {
 var (
 	// The values that the enumerations of the API allow, in their order. capped relies on the order of rankings, from
 	// the lowest to the highest.
-	strategies  = []v1alpha1.Strategy{v1alpha1.StrategyWorkload, v1alpha1.StrategyNode, v1alpha1.StrategyAdaptive}
-	risks       = []v1alpha1.Risk{v1alpha1.RiskLow, v1alpha1.RiskMedium, v1alpha1.RiskHigh}
-	raises      = []v1alpha1.RaiseBeforeKill{v1alpha1.RaiseAuto, v1alpha1.RaiseOff}
-	switches    = []v1alpha1.Switch{v1alpha1.Enabled, v1alpha1.Disabled}
-	rankings    = []v1alpha1.EvictionRanking{v1alpha1.RankingLow, v1alpha1.RankingMedium, v1alpha1.RankingHigh, v1alpha1.RankingNever}
-	percentiles = []int32{50, 90, 95, 99}
-	controlled  = []v1alpha1.ControlledValues{v1alpha1.ControlledRequestsOnly, v1alpha1.ControlledRequestsAndLimits}
-	methods     = []v1alpha1.ResizeMethod{v1alpha1.ResizeInPlaceOnly, v1alpha1.ResizeInPlaceOrRecreate}
-	modes       = []v1alpha1.UpdateType{v1alpha1.UpdateObserve, v1alpha1.UpdateRecommend, v1alpha1.UpdateInitial,
+	strategies = []v1alpha1.Strategy{v1alpha1.StrategyWorkload, v1alpha1.StrategyNode, v1alpha1.StrategyAdaptive}
+	risks      = []v1alpha1.Risk{v1alpha1.RiskLow, v1alpha1.RiskMedium, v1alpha1.RiskHigh}
+	raises     = []v1alpha1.RaiseBeforeKill{v1alpha1.RaiseAuto, v1alpha1.RaiseOff}
+	switches   = []v1alpha1.Switch{v1alpha1.Enabled, v1alpha1.Disabled}
+	rankings   = []v1alpha1.EvictionRanking{v1alpha1.RankingLow, v1alpha1.RankingMedium, v1alpha1.RankingHigh, v1alpha1.RankingNever}
+	profiles   = []v1alpha1.Profile{v1alpha1.ProfileCost, v1alpha1.ProfileBalanced, v1alpha1.ProfileReliability}
+	controlled = []v1alpha1.ControlledValues{v1alpha1.ControlledRequestsOnly, v1alpha1.ControlledRequestsAndLimits}
+	methods    = []v1alpha1.ResizeMethod{v1alpha1.ResizeInPlaceOnly, v1alpha1.ResizeInPlaceOrRecreate}
+	modes      = []v1alpha1.UpdateType{v1alpha1.UpdateObserve, v1alpha1.UpdateRecommend, v1alpha1.UpdateInitial,
 		v1alpha1.UpdateOneShot, v1alpha1.UpdateCanary, v1alpha1.UpdateAuto}
 )
 
@@ -90,6 +91,42 @@ func SizesNewPods(mode v1alpha1.UpdateType) bool {
 // accepted is the shortage that each risk accepts, relative to Medium. A factor of three either way covers the useful
 // range in docs/quality.md.
 var accepted = map[v1alpha1.Risk]float64{v1alpha1.RiskLow: 0.3, v1alpha1.RiskMedium: 1, v1alpha1.RiskHigh: 3}
+
+// putProfile puts the values of the chosen profile under all layers, so that each field that a layer sets takes
+// precedence.
+func (o *overlay) putProfile() {
+	chosen := oneOf(o, "profile", "", profiles, func(l layer) *v1alpha1.Profile { return l.Profile })
+	values, ok := profileValues[chosen]
+	if !ok {
+		return
+	}
+	of := func(percentile int32, overhead v1alpha1.Percent) v1alpha1.ResourceSettings {
+		return v1alpha1.ResourceSettings{Percentile: &percentile, Overhead: &overhead}
+	}
+	settings := v1alpha1.PolicySettings{
+		CPU:      &v1alpha1.CPUSettings{ResourceSettings: of(values.cpuPercentile, values.cpuOverhead)},
+		Memory:   &v1alpha1.MemorySettings{ResourceSettings: of(values.memoryPercentile, values.memoryOverhead)},
+		Adaptive: &v1alpha1.AdaptiveSettings{Risk: &values.risk},
+	}
+	if chosen == v1alpha1.ProfileReliability {
+		settings.Memory.AllowDecrease = new(bool)
+	}
+	o.layers = append([]layer{newLayer(Level(profileLevel+string(chosen)), "", settings)}, o.layers...)
+}
+
+// profileLevel is the prefix of the level of a profile's values.
+const profileLevel = "profile "
+
+// profileValues are the values of the profiles, as the API documents them.
+var profileValues = map[v1alpha1.Profile]struct {
+	cpuPercentile, memoryPercentile int32
+	cpuOverhead, memoryOverhead     v1alpha1.Percent
+	risk                            v1alpha1.Risk
+}{
+	v1alpha1.ProfileCost:        {90, 99, "10", "15", v1alpha1.RiskHigh},
+	v1alpha1.ProfileBalanced:    {95, 99, "15", "20", v1alpha1.RiskMedium},
+	v1alpha1.ProfileReliability: {99, 99, "25", "40", v1alpha1.RiskLow},
+}
 
 // strategy reads the strategy. It rejects Node if the operator does not see all pods of a node: the room of unseen pods
 // would count as free.
@@ -141,7 +178,7 @@ func (o *overlay) resource(r recommender.Resource) recommender.ResourceSettings 
 	builtIn := estimators[r]
 	path := func(field string) string { return builtIn.path + "." + field }
 	return recommender.ResourceSettings{
-		Percentile:       int(oneOf(o, path("percentile"), builtIn.percentile, percentiles, func(l layer) *int32 { return l.of(r).Percentile })),
+		Percentile:       within(o, path("percentile"), builtIn.percentile, 1, 100, func(l layer) *int32 { return l.of(r).Percentile }),
 		OverheadPercent:  number(o, path("overhead"), builtIn.overhead, 0, 1000, func(l layer) *v1alpha1.Percent { return l.of(r).Overhead }),
 		BurstSensitivity: number(o, path("burstSensitivity"), burstSensitivity, 0, 10, func(l layer) *v1alpha1.Decimal { return l.of(r).BurstSensitivity }),
 		MinAllowed:       amount(o, path("minAllowed"), r, builtIn.minimum, func(l layer) *resource.Quantity { return l.of(r).MinAllowed }),

@@ -73,6 +73,7 @@ metricsSource:
   minimumDataPoints: 20
   queryStep: 10m
   rateWindow: 15m
+profile: Cost
 cpu:
   percentile: 90
   overhead: "12.5"
@@ -187,6 +188,44 @@ func TestEveryFieldAtEveryLevel(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The values of a profile are those of the API's description. A field that any level sets takes precedence.
+func TestProfiles(t *testing.T) {
+	for profile, want := range map[v1alpha1.Profile]struct {
+		percentiles [2]int
+		overheads   [2]float64
+		risk        v1alpha1.Risk
+	}{
+		"":                          {[2]int{95, 99}, [2]float64{20, 30}, v1alpha1.RiskMedium},
+		v1alpha1.ProfileCost:        {[2]int{90, 99}, [2]float64{10, 15}, v1alpha1.RiskHigh},
+		v1alpha1.ProfileBalanced:    {[2]int{95, 99}, [2]float64{15, 20}, v1alpha1.RiskMedium},
+		v1alpha1.ProfileReliability: {[2]int{99, 99}, [2]float64{25, 40}, v1alpha1.RiskLow},
+	} {
+		p := aPolicy(t, `targetRef: {kind: Deployment}`)
+		level := policy.BuiltIn
+		if profile != "" {
+			p.Spec.Profile, level = &profile, policy.Level("profile "+string(profile))
+		}
+		s, err := policy.Resolve(nil, nil, p)
+		require.NoError(t, err)
+		for _, r := range recommender.Resources {
+			assert.Equal(t, want.percentiles[r], s.Recommender.Of[r].Percentile, "%s %s", profile, r)
+			assert.Equal(t, want.overheads[r], s.Recommender.Of[r].OverheadPercent, "%s %s", profile, r)
+		}
+		assert.Equal(t, want.risk, s.Risk, profile)
+		assert.Equal(t, level, s.Origin["cpu.percentile"])
+		assert.Equal(t, policy.BuiltIn, s.Origin["cpu.maxChangePercent"], "not of the profile")
+
+		s, err = policy.Resolve(clusterDefaults(t, `cpu: {percentile: 97}`), namespaceDefaults(t, `memory: {allowDecrease: true}`), p)
+		require.NoError(t, err)
+		assert.Equal(t, 97, s.Recommender.Of[recommender.CPU].Percentile, profile)
+		assert.Equal(t, policy.Cluster, s.Origin["cpu.percentile"], profile)
+		assert.True(t, s.Recommender.Of[recommender.Memory].AllowDecrease, profile)
+		assert.Empty(t, s.Remarks(), "fields of a profile that the strategy ignores are no mistake of a user")
+	}
+	_, err := policy.Resolve(nil, nil, aPolicy(t, `{targetRef: {kind: Deployment}, profile: Fast}`))
+	assert.ErrorContains(t, err, "profile Fast is not one of Cost, Balanced or Reliability")
 }
 
 // Levels merge field by field: a field that is not set keeps the value of a lower level.

@@ -175,7 +175,7 @@ func TestErrors(t *testing.T) {
 	assert.Contains(t, answer.Result.Message, "reading the defaults, try again: cache is not started")
 
 	// The old object cannot be read: the new one is validated.
-	noOld := request(t, admissionv1.Update, aPolicy(t, `cpu: {percentile: 1}`), nil)
+	noOld := request(t, admissionv1.Update, aPolicy(t, `cpu: {percentile: 101}`), nil)
 	noOld.OldObject.Raw = []byte(`{`)
 	assert.False(t, handler(t, stored{}).Handle(t.Context(), noOld).Allowed)
 
