@@ -272,6 +272,28 @@ func TestNodesAreListedAgainAfterAChange(t *testing.T) {
 	assert.True(t, nodesChanged().Update(event.UpdateEvent{ObjectOld: big, ObjectNew: heartbeat}))
 }
 
+// TestADeletedNodeOfAnotherPlacementDoesNotCount: a workload that moved to a pool of smaller nodes.
+func TestADeletedNodeOfAnotherPlacementDoesNotCount(t *testing.T) {
+	c := &Controller{Nodes: Nodes{Largest: &board.Largest{}, Reader: clusterOf(t, aNode("small", "2", "4Gi", labelled("pool", "small")))}, Clock: clocktesting.NewFakePassiveClock(today)}
+	require.NoError(t, c.listNodes(t.Context()))
+	w := ofTemplate(v1alpha1.KindDeployment, corev1.PodSpec{NodeSelector: map[string]string{"pool": "small"}})
+	elsewhere := ofTemplate(v1alpha1.KindDeployment, corev1.PodSpec{NodeSelector: map[string]string{"pool": "large"}})
+	pass := pass{now: today}
+	pass.settings.Source.HistoryWindow = 24 * time.Hour
+	for placement, want := range map[string]recommender.Amount{
+		placementOf(w.Template):         256 * gi, // its own pool had a larger node
+		placementOf(elsewhere.Template): 4 * gi,
+		"":                              4 * gi, // from before the template got a node selector
+	} {
+		rec := &v1alpha1.AttuneRecommendation{Spec: v1alpha1.AttuneRecommendationSpec{LargestNode: &v1alpha1.LargestNode{
+			Memory: ptr.To(resource.MustParse("256Gi")), SeenAt: metav1.NewTime(today.Add(-time.Hour)), Placement: placement,
+		}}}
+		bound, gone := reader{largest: c.largestNow}.bound(t.Context(), pass, rec, w)
+		assert.Equal(t, want, bound[recommender.Memory], placement)
+		assert.Equal(t, want != 4*gi, gone, placement)
+	}
+}
+
 func TestStoredNodesJudgeSamplesAfterARestart(t *testing.T) {
 	stored := func(name string, age time.Duration, cpu string) client.Object {
 		return &v1alpha1.AttuneRecommendation{
