@@ -127,6 +127,11 @@ type LargestNode struct {
 	// SeenAt is when such a node was last seen. While the node exists, the time may be out of date by up to an hour
 	// and a queryStep.
 	SeenAt metav1.Time `json:"seenAt"`
+	// Placement is a digest of the node selector, required node affinity and tolerations of the pod template. With other
+	// ones, deleted nodes do not count. Not set: the template has none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	Placement string `json:"placement,omitempty"`
 }
 
 // Checkpoint is one container's usage history in a compact form.

@@ -55,9 +55,15 @@ type nodeIndex struct {
 	// bySize are the nodes, the largest first, indexed by resource. They are the cache's own.
 	bySize [2][]sizedNode
 	// found are the results of earlier searches, indexed by resource.
-	found map[string][2]nodeBound
+	found map[placement][2]nodeBound
 	// daemons are the requests of the DaemonSet pods of nodes that were searched, by the name of the node.
 	daemons map[string][2]recommender.Amount
+}
+
+// placement is a search: the nodes on which pods may run (placementOf), and whether the smallest one is wanted.
+type placement struct {
+	of       string
+	smallest bool
 }
 
 // nodeBound is what a node has for the pods of a placement, without its DaemonSet pods unless the smallest node was
@@ -159,7 +165,7 @@ func (x *nodeIndex) set(nodes []corev1.Node) {
 			return cmp.Or(cmp.Compare(b.allocatable[r], a.allocatable[r]), strings.Compare(a.Name, b.Name))
 		})
 	}
-	x.found, x.daemons, x.current = map[string][2]nodeBound{}, map[string][2]recommender.Amount{}, true
+	x.found, x.daemons, x.current = map[placement][2]nodeBound{}, map[string][2]recommender.Amount{}, true
 }
 
 const (
@@ -177,7 +183,7 @@ const (
 // of returns the room of the largest nodes, or the smallest nodes, on which pods of a template may run, indexed by
 // resource. daemons returns the requests of a node's DaemonSet pods.
 func (x *nodeIndex) of(template *corev1.PodTemplateSpec, smallest bool, now time.Time, daemons func(node string) [2]recommender.Amount) (found [2]nodeBound) {
-	key := placementOf(&template.Spec, smallest)
+	key := placement{placementOf(template), smallest}
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
 	if found, ok := x.found[key]; ok {
@@ -236,24 +242,24 @@ func (x *nodeIndex) mostRoom(nodes []*sizedNode, r recommender.Resource, now tim
 	return most
 }
 
-// placementOf is equal for templates whose pods may run on the same nodes.
-func placementOf(spec *corev1.PodSpec, smallest bool) string {
-	key := "largest"
-	if smallest {
-		key = "smallest"
+// placementOf is a digest that is equal for templates whose pods may run on the same nodes; empty: without constraints.
+func placementOf(template *corev1.PodTemplateSpec) string {
+	if template == nil {
+		return ""
 	}
+	spec := &template.Spec
 	if len(spec.NodeSelector)+len(spec.Tolerations) == 0 && spec.Affinity == nil {
-		return key
+		return ""
 	}
-	placement := struct {
+	parts := struct {
 		Selector    map[string]string
 		Affinity    *corev1.NodeAffinity
 		Tolerations []corev1.Toleration
 	}{Selector: spec.NodeSelector, Tolerations: spec.Tolerations}
 	if spec.Affinity != nil {
-		placement.Affinity = spec.Affinity.NodeAffinity
+		parts.Affinity = spec.Affinity.NodeAffinity
 	}
-	return key + clip.Digest(placement, sha256.Size)
+	return clip.Digest(parts, sha256.Size/2)
 }
 
 // Marks of a virtual kubelet's node. Its allocatable is what the provider sells, such as 10,000 CPUs, and no single

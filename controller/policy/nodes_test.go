@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +22,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/board"
+	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 )
@@ -133,6 +135,67 @@ func TestTheLargestNodeOnWhichAPodMayRun(t *testing.T) {
 	}
 }
 
+// TestTheLargestNodeOfACachedWorkload: the cache keeps the parts of a template that decide where its pods may run.
+func TestTheLargestNodeOfACachedWorkload(t *testing.T) {
+	reserved := tainted("dedicated", "", corev1.TaintEffectNoSchedule)
+	nodes := clusterOf(t, aNode("small", "2", "1Gi", reserved), aNode("away", "4", "8Gi", reserved), aNode("shared", "8", "16Gi"), aNode("huge", "64", "256Gi", reserved))
+	c := &Controller{Nodes: Nodes{Largest: &board.Largest{}, Reader: nodes}, Clock: clocktesting.NewFakePassiveClock(today)}
+	require.NoError(t, c.listNodes(t.Context()))
+	affinity := func(term corev1.NodeSelectorTerm) *corev1.Affinity {
+		return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{term}}}}
+	}
+	names := corev1.NodeSelectorRequirement{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{"small", "away"}}
+	fields := corev1.NodeSelectorRequirement{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{"away"}}
+	everything := []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	for name, tc := range map[string]struct {
+		spec                  corev1.PodSpec
+		deployment, daemonSet recommender.Amount
+	}{
+		"no constraint":     {corev1.PodSpec{}, 16 * gi, 16 * gi},
+		"tolerates all":     {corev1.PodSpec{Tolerations: everything}, 256 * gi, gi},
+		"names of nodes":    {corev1.PodSpec{Tolerations: everything, Affinity: affinity(corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{names}})}, 8 * gi, gi},
+		"a field of a node": {corev1.PodSpec{Tolerations: everything, Affinity: affinity(corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{fields}})}, 8 * gi, 8 * gi},
+		"a node selector":   {corev1.PodSpec{Tolerations: everything, NodeSelector: map[string]string{corev1.LabelHostname: "small"}}, gi, gi},
+		"no toleration":     {corev1.PodSpec{NodeSelector: map[string]string{corev1.LabelHostname: "small"}}, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			template := corev1.PodTemplateSpec{Spec: tc.spec}
+			template.Spec.Containers = []corev1.Container{{Name: "app"}}
+			for object, want := range map[workload.Object]recommender.Amount{
+				&appsv1.Deployment{Spec: appsv1.DeploymentSpec{Template: *template.DeepCopy()}}: tc.deployment,
+				&appsv1.DaemonSet{Spec: appsv1.DaemonSetSpec{Template: *template.DeepCopy()}}:   tc.daemonSet,
+			} {
+				_, err := trim.Object(object)
+				require.NoError(t, err)
+				w, ok := workload.From(object)
+				require.True(t, ok)
+				assert.Equal(t, want, c.largestNow(t.Context(), w)[recommender.Memory], w.Kind)
+			}
+		})
+	}
+}
+
+// TestASmallNodeThatJoinsLowersTheBoundOfADaemonSet also with taints that each DaemonSet pod tolerates.
+func TestASmallNodeThatJoinsLowersTheBoundOfADaemonSet(t *testing.T) {
+	w := ofTemplate(v1alpha1.KindDaemonSet, corev1.PodSpec{})
+	for _, key := range []string{
+		corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeDiskPressure, corev1.TaintNodeMemoryPressure,
+		corev1.TaintNodePIDPressure, corev1.TaintNodeUnschedulable, corev1.TaintNodeNetworkUnavailable,
+	} {
+		nodes := clusterOf(t, aNode("big", "64", "256Gi"))
+		c := &Controller{Nodes: Nodes{Reader: nodes, Largest: &board.Largest{}}, Clock: clocktesting.NewFakePassiveClock(today)}
+		largest := func() recommender.Amount {
+			require.NoError(t, c.listNodes(t.Context()))
+			return c.largestNow(t.Context(), w)[recommender.Memory]
+		}
+		assert.Equal(t, recommender.Amount(256*gi), largest(), key)
+		small := aNode("small", "2", "1Gi", tainted(key, "", corev1.TaintEffectNoSchedule), tainted(key, "", corev1.TaintEffectNoExecute))
+		require.NoError(t, nodes.Create(t.Context(), small))
+		c.forgetNodes(t.Context(), small)
+		assert.Equal(t, recommender.Amount(gi), largest(), key)
+	}
+}
+
 // A pod of 1,500m fits on no node of 1,900m with 412m of DaemonSet pods. A node autoscaler would add such nodes again
 // and again.
 func TestTheLargestNodeIsLessItsDaemonSetPods(t *testing.T) {
@@ -207,6 +270,28 @@ func TestNodesAreListedAgainAfterAChange(t *testing.T) {
 	assert.False(t, nodesChanged().Update(event.UpdateEvent{ObjectOld: big, ObjectNew: heartbeat}))
 	heartbeat.Labels = map[string]string{"pool": "a"}
 	assert.True(t, nodesChanged().Update(event.UpdateEvent{ObjectOld: big, ObjectNew: heartbeat}))
+}
+
+// TestADeletedNodeOfAnotherPlacementDoesNotCount: a workload that moved to a pool of smaller nodes.
+func TestADeletedNodeOfAnotherPlacementDoesNotCount(t *testing.T) {
+	c := &Controller{Nodes: Nodes{Largest: &board.Largest{}, Reader: clusterOf(t, aNode("small", "2", "4Gi", labelled("pool", "small")))}, Clock: clocktesting.NewFakePassiveClock(today)}
+	require.NoError(t, c.listNodes(t.Context()))
+	w := ofTemplate(v1alpha1.KindDeployment, corev1.PodSpec{NodeSelector: map[string]string{"pool": "small"}})
+	elsewhere := ofTemplate(v1alpha1.KindDeployment, corev1.PodSpec{NodeSelector: map[string]string{"pool": "large"}})
+	pass := pass{now: today}
+	pass.settings.Source.HistoryWindow = 24 * time.Hour
+	for placement, want := range map[string]recommender.Amount{
+		placementOf(w.Template):         256 * gi, // its own pool had a larger node
+		placementOf(elsewhere.Template): 4 * gi,
+		"":                              4 * gi, // from before the template got a node selector
+	} {
+		rec := &v1alpha1.AttuneRecommendation{Spec: v1alpha1.AttuneRecommendationSpec{LargestNode: &v1alpha1.LargestNode{
+			Memory: ptr.To(resource.MustParse("256Gi")), SeenAt: metav1.NewTime(today.Add(-time.Hour)), Placement: placement,
+		}}}
+		bound, gone := reader{largest: c.largestNow}.bound(t.Context(), pass, rec, w)
+		assert.Equal(t, want, bound[recommender.Memory], placement)
+		assert.Equal(t, want != 4*gi, gone, placement)
+	}
 }
 
 func TestStoredNodesJudgeSamplesAfterARestart(t *testing.T) {

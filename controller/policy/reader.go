@@ -44,6 +44,7 @@ func (r reader) view(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomme
 		Status:   rec.Status, Blocked: holds.On, HPABindings: holds.Stored(), Now: pass.now,
 	}
 	v.Largest, v.Gone = r.bound(ctx, pass, rec, w)
+	v.Placement = placementOf(w.Template)
 	v.History.Silent = r.silent(ctx, pass, w, targets.Newest(v.History.Profiles))
 	if fresh(v.History.Profiles, pass.now.Add(-pass.settings.Recommender.StaleAfter())) {
 		r.history.Await(pass.key(w, ""), false)
@@ -83,7 +84,7 @@ func (r reader) facts(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomm
 // limit was deleted.
 func (r reader) bound(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecommendation, w workload.Workload) (bound [2]recommender.Amount, gone bool) {
 	known := r.largest(ctx, w)
-	bound = targets.LargestOf(known, rec.Spec.LargestNode, w.Kind, pass.settings.Source.HistoryWindow, pass.now)
+	bound = targets.LargestOf(known, rec.Spec.LargestNode, placementOf(w.Template), w.Kind, pass.settings.Source.HistoryWindow, pass.now)
 	return bound, bound != known
 }
 

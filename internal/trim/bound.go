@@ -102,7 +102,7 @@ func oneContainer(pod *corev1.Pod) {
 func boundWorkload(w workload.Object, template *corev1.PodTemplateSpec, text int) {
 	if text > clip.MostText {
 		w.SetAnnotations(large(w.GetAnnotations(), workload.Text))
-		template.Spec.OS, template.Spec.NodeSelector = nil, nil
+		template.Spec.OS, template.Spec.NodeSelector, template.Spec.Affinity, template.Spec.Tolerations = nil, nil, nil, nil
 		oneVolume(&template.Spec)
 	}
 	boundLabels(w)

@@ -171,7 +171,7 @@ func TestKeptPartOfEveryKindIsBounded(t *testing.T) {
 		"ReplicaSet":                 {filled(&appsv1.ReplicaSet{}), 4 << 10},
 		"Job":                        {filled(&batchv1.Job{}), 4 << 10},
 		"CronJob's Job":              {job, 4 << 10},
-		"CronJob":                    {filled(&batchv1.CronJob{}), 32 << 10},
+		"CronJob":                    {filled(&batchv1.CronJob{}), 32<<10 + clip.MostText}, // with the constraints of its template
 		"HorizontalPodAutoscaler":    {hpa, 4 << 10},
 		"VerticalPodAutoscaler":      {vpa, 4 << 10},
 		"PodDisruptionBudget":        {filled(&policyv1.PodDisruptionBudget{}), 4 << 10},

@@ -155,9 +155,9 @@ func group(group *corev1.PodSchedulingGroup) *corev1.PodSchedulingGroup {
 	return &corev1.PodSchedulingGroup{}
 }
 
-// templateSpec keeps the containers of a template; its priority, because cluster policies spare pods by it; and the
-// fields of a pod that the webhook reads, because the bridge predicts its decision. Node affinity and tolerations are
-// read from pods.
+// templateSpec keeps the containers of a template; its priority, because cluster policies spare pods by it; the fields
+// that decide on which nodes its pods may run, because its largest node depends on them; and the fields of a pod that
+// the webhook reads, because the bridge predicts its decision.
 func templateSpec(spec *corev1.PodSpec) {
 	memory := memoryVolumes(spec.Volumes)
 	containers(spec, memory)
@@ -165,7 +165,7 @@ func templateSpec(spec *corev1.PodSpec) {
 		InitContainers: spec.InitContainers, Containers: spec.Containers, Volumes: memory,
 		Priority: spec.Priority, PriorityClassName: cut(spec.PriorityClassName),
 		Overhead: cpuAndMemory(spec.Overhead), Resources: podLevel(spec.Resources),
-		OS: spec.OS, NodeSelector: only(spec.NodeSelector, corev1.LabelOSStable),
+		OS: spec.OS, NodeSelector: spec.NodeSelector, Affinity: requiredNodes(spec.Affinity), Tolerations: spec.Tolerations,
 		SchedulingGates: gates(spec.SchedulingGates), SchedulingGroup: group(spec.SchedulingGroup),
 	}
 }

@@ -159,6 +159,12 @@ func TestTrimmedWorkloads(t *testing.T) {
 	template.Spec.Resources = &corev1.ResourceRequirements{Requests: template.Spec.Overhead.DeepCopy()}
 	template.Spec.OS = &corev1.PodOS{Name: corev1.Linux}
 	template.Spec.NodeSelector = map[string]string{corev1.LabelOSStable: "linux", "pool": "a"}
+	required := &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{"a"}}}}}}
+	template.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{}, NodeAffinity: &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution:  required,
+		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 1}},
+	}}
+	template.Spec.Tolerations = []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}}
 	template.Annotations = map[string]string{"attune.io/skip": "true", "checksum/config": strings.Repeat("a", 65)}
 	meta := metav1.ObjectMeta{
 		Name: "web", Namespace: "shop", UID: "u", Generation: 3, Labels: map[string]string{"app": "web"},
@@ -194,7 +200,10 @@ func TestTrimmedWorkloads(t *testing.T) {
 		assert.Equal(t, template.Spec.Overhead, left.Template.Spec.Overhead, name)
 		assert.Equal(t, template.Spec.Resources, left.Template.Spec.Resources, name)
 		assert.Equal(t, template.Spec.OS, left.Template.Spec.OS, name)
-		assert.Equal(t, map[string]string{corev1.LabelOSStable: "linux"}, left.Template.Spec.NodeSelector, name)
+		// The largest node of a workload depends on the nodes on which its pods may run.
+		assert.Equal(t, template.Spec.NodeSelector, left.Template.Spec.NodeSelector, name)
+		assert.Equal(t, template.Spec.Tolerations, left.Template.Spec.Tolerations, name)
+		assert.Equal(t, &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required}}, left.Template.Spec.Affinity, name)
 		left.Annotations, left.Template = whole.Annotations, whole.Template
 		assert.Equal(t, whole, left, name)
 	}

@@ -207,11 +207,24 @@ func noOtherNode(pod *corev1.Pod, e Eviction) *resize.Refusal {
 		recommender.Format(recommender.CPU, needs[recommender.CPU]), recommender.Format(recommender.Memory, needs[recommender.Memory]))
 }
 
-// Takes reports whether a node is ready, accepts the pod by taints and required affinity, and could hold a pod of that
-// size if it were empty.
+// Takes reports whether a node is ready, and MayTake the pod.
 func Takes(node *corev1.Node, pod *corev1.Pod, needs [2]recommender.Amount) bool {
-	caps := resize.CapabilitiesOf(node, "")
-	if node.Spec.Unschedulable || !caps.NodeReady || !podview.Within(needs, caps.Allocatable) {
+	return resize.NodeReady(node) && MayTake(node, pod, needs)
+}
+
+// unschedulable is the taint that a pod must tolerate to run on a cordoned node (plugin NodeUnschedulable of the
+// scheduler).
+var unschedulable = corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
+
+// MayTake reports whether the scheduler accepts a node for a pod by taints and required affinity, and the node could
+// hold a pod of that size if it were empty. Pods of DaemonSets tolerate nodes that are cordoned or not ready.
+func MayTake(node *corev1.Node, pod *corev1.Pod, needs [2]recommender.Amount) bool {
+	if !podview.Within(needs, resize.CapabilitiesOf(node, "").Allocatable) {
+		return false
+	}
+	if node.Spec.Unschedulable && !slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
+		return t.ToleratesTaint(logr.Discard(), &unschedulable, true)
+	}) {
 		return false
 	}
 	holds := func(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }

@@ -307,16 +307,16 @@ func (d *judge) pending(pod *corev1.Pod) string {
 	holds := 0
 	var eligible []*corev1.Node
 	for _, node := range d.in.Cluster {
-		if lifecycle.Takes(node, pod, was) {
+		if lifecycle.MayTake(node, pod, was) {
 			eligible = append(eligible, node)
 		}
-		if lifecycle.Takes(node, pod, has) {
+		if lifecycle.MayTake(node, pod, has) {
 			holds++
 		}
 	}
 	switch {
-	// A node autoscaler may add the largest node within minutes.
-	case len(eligible) > 0 && holds == 0 && !podview.Within(has, d.in.Largest):
+	// A node autoscaler may add the largest node within minutes, but no node of a given name.
+	case len(eligible) > 0 && holds == 0 && (namesNodes(pod) || !podview.Within(has, d.in.Largest)):
 		d.out.Unscheduled = append(d.out.Unscheduled, pod)
 		return fmt.Sprintf("pod %s requests %s, more than any node has on which it may run; its template requests %s", pod.Name, amounts(has), amounts(was))
 	case d.in.Now.Sub(at) < pendingAfter:
@@ -327,6 +327,23 @@ func (d *judge) pending(pod *corev1.Pod) string {
 	}
 	d.out.Unscheduled = append(d.out.Unscheduled, pod)
 	return fmt.Sprintf("pod %s requests %s and has been pending since %s, but a node has room for the %s of its template", pod.Name, amounts(has), at.UTC().Format(time.RFC3339), amounts(was))
+}
+
+// namesNodes reports whether a pod may run on nodes of given names only, as each pod of a DaemonSet.
+func namesNodes(pod *corev1.Pod) bool {
+	if pod.Spec.NodeSelector[corev1.LabelHostname] != "" {
+		return true
+	}
+	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil || pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return false
+	}
+	named := func(r corev1.NodeSelectorRequirement) bool {
+		return r.Operator == corev1.NodeSelectorOpIn && (r.Key == metav1.ObjectNameField || r.Key == corev1.LabelHostname)
+	}
+	terms := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	return len(terms) > 0 && !slices.ContainsFunc(terms, func(t corev1.NodeSelectorTerm) bool {
+		return !slices.ContainsFunc(t.MatchFields, named) && !slices.ContainsFunc(t.MatchExpressions, named)
+	})
 }
 
 // templateFitsNow reports whether a node has room for a pod's original requests, and none for its current ones. It

@@ -84,6 +84,71 @@ func TestPendingWaitsForAPoolThatScalesFromZero(t *testing.T) {
 	assert.Nil(t, Judge(in).Status)
 }
 
+// A pod that names its nodes never gets another node, so a larger node elsewhere does not matter. The DaemonSet
+// controller names the node of each pod, and its pods tolerate a node that is cordoned or not ready.
+func TestPodThatNamesItsNodesIsJudgedByThem(t *testing.T) {
+	q := resource.MustParse("4Gi")
+	requires := func(terms ...corev1.NodeSelectorTerm) *corev1.Affinity {
+		return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}
+	}
+	in := func(key string, values ...string) []corev1.NodeSelectorRequirement {
+		return []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}}
+	}
+	named := corev1.NodeSelectorTerm{MatchFields: in(metav1.ObjectNameField, "small")}
+	of := func(name, memory string, ready corev1.ConditionStatus) *corev1.Node {
+		return &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name, "pool": "a"}},
+			Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{"cpu": resource.MustParse("2"), "memory": resource.MustParse(memory)},
+				Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}},
+		}
+	}
+	taint := func(n *corev1.Node, key string) *corev1.Node {
+		n.Spec.Unschedulable = key == corev1.TaintNodeUnschedulable
+		n.Spec.Taints = []corev1.Taint{{Key: key, Effect: corev1.TaintEffectNoSchedule}}
+		return n
+	}
+	daemon := []corev1.Toleration{{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists}, {Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists}}
+	for name, tc := range map[string]struct {
+		spec      corev1.PodSpec
+		small     *corev1.Node
+		withdrawn bool
+	}{
+		"name of the node":                {corev1.PodSpec{Affinity: requires(named)}, nil, true},
+		"names in each term":              {corev1.PodSpec{Affinity: requires(named, corev1.NodeSelectorTerm{MatchExpressions: in(corev1.LabelHostname, "small", "other")})}, nil, true},
+		"host name in the selector":       {corev1.PodSpec{NodeSelector: map[string]string{corev1.LabelHostname: "small"}}, nil, true},
+		"one term without a name":         {corev1.PodSpec{Affinity: requires(named, corev1.NodeSelectorTerm{MatchExpressions: in("pool", "b")})}, nil, false},
+		"a pool that may get larger ones": {corev1.PodSpec{NodeSelector: map[string]string{"pool": "a"}}, nil, false},
+		"it names the large node":         {corev1.PodSpec{Affinity: requires(corev1.NodeSelectorTerm{MatchFields: in(metav1.ObjectNameField, "big")})}, nil, false},
+		"cordoned":                        {corev1.PodSpec{Affinity: requires(named)}, taint(of("small", "2Gi", corev1.ConditionTrue), corev1.TaintNodeUnschedulable), false},
+		"cordoned, a DaemonSet":           {corev1.PodSpec{Affinity: requires(named), Tolerations: daemon}, taint(of("small", "2Gi", corev1.ConditionTrue), corev1.TaintNodeUnschedulable), true},
+		"not ready, a DaemonSet":          {corev1.PodSpec{Affinity: requires(named), Tolerations: daemon}, taint(of("small", "2Gi", corev1.ConditionFalse), corev1.TaintNodeNotReady), true},
+		"too small for the template too":  {corev1.PodSpec{Affinity: requires(named)}, of("small", "512Mi", corev1.ConditionTrue), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Name: "agent-1", UID: "u", CreationTimestamp: metav1.NewTime(now.Add(-5 * time.Second))}, Spec: tc.spec,
+				Status: corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+					Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(now.Add(-4 * time.Second))}}},
+			}
+			pod.Spec.Containers = []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"memory": q}}}}
+			small := tc.small
+			if small == nil {
+				small = of("small", "2Gi", corev1.ConditionTrue)
+			}
+			in := input(now)
+			in.Largest = [2]recommender.Amount{64_000, 64 << 30}
+			in.Pods, in.Cluster = []*corev1.Pod{pod}, []*corev1.Node{small, taint(of("big", "64Gi", corev1.ConditionTrue), corev1.TaintNodeUnschedulable)}
+			in.Seeded = func(*corev1.Pod) *v1alpha1.Seeded { return &v1alpha1.Seeded{Revision: "r"} }
+			in.Originals = func(*corev1.Pod) map[string]recommender.Size {
+				return map[string]recommender.Size{"app": {recommender.Memory: {Request: 1 << 30}}}
+			}
+			out := Judge(in)
+			assert.Equal(t, tc.withdrawn, out.Status != nil)
+			assert.Equal(t, tc.withdrawn, len(out.Unscheduled) == 1, "it gets its template's resources")
+		})
+	}
+}
+
 // A controller tries again after 5 ms. The times of events and pods have whole seconds.
 func TestPodCreatedInTheSameSecondClearsARejection(t *testing.T) {
 	in := input(now.Add(10 * time.Second))

@@ -39,6 +39,7 @@ var histories = []history{
 	{"quota", "web-6d4f8c7b9d-x2x7k", "app", 0.300, 50},
 	{"shm", "web-6d4f8c7b9d-x2x7k", "app", 0.010, 100},
 	{"unmounted", "web-6d4f8c7b9d-x2x7k", "app", 0.010, 8},
+	{"daemons", "agent-x2x7k", "app", 0.010, 3000},
 }
 
 // upheavalHistories are those of the tests that have their turns.

@@ -16,11 +16,11 @@ import (
 )
 
 // LargestOf returns the maximum size of a workload's pods: the allocatable resources of the largest node on which
-// they may run now, without its DaemonSet pods (known; 0: no such node), or of a larger one that was seen within the history window and is
-// deleted (stored; nil: none). For a DaemonSet the current nodes take precedence, because its bound is its smallest
+// they may run now, without its DaemonSet pods (known; 0: no such node), or of a larger one that was seen within the
+// history window and is deleted (stored; nil: none), unless it was for another placement. For a DaemonSet the current nodes take precedence, because its bound is its smallest
 // node. The zero value: not known.
-func LargestOf(known [2]recommender.Amount, stored *v1alpha1.LargestNode, kind v1alpha1.WorkloadKind, window time.Duration, now time.Time) [2]recommender.Amount {
-	if stored == nil || now.Sub(stored.SeenAt.Time) > window {
+func LargestOf(known [2]recommender.Amount, stored *v1alpha1.LargestNode, placement string, kind v1alpha1.WorkloadKind, window time.Duration, now time.Time) [2]recommender.Amount {
+	if stored == nil || stored.Placement != placement || now.Sub(stored.SeenAt.Time) > window {
 		return known
 	}
 	before := podview.LargestNode(stored)
@@ -45,7 +45,7 @@ func (v View) largestNode() *v1alpha1.LargestNode {
 	return &v1alpha1.LargestNode{
 		CPU:    podview.ToPointer(recommender.CPU, v.Largest[recommender.CPU]),
 		Memory: podview.ToPointer(recommender.Memory, v.Largest[recommender.Memory]),
-		SeenAt: seen,
+		SeenAt: seen, Placement: v.Placement,
 	}
 }
 

@@ -133,8 +133,9 @@ func TestTheBoundOfNodesIsStored(t *testing.T) {
 	assert.Nil(t, plain.LargestNode)
 	assert.Zero(t, plain.Seed.LargestPod)
 
-	v.Largest = [2]recommender.Amount{64_000, 256 * gi}
+	v.Largest, v.Placement = [2]recommender.Amount{64_000, 256 * gi}, "a"
 	spec := Desired(v)
+	assert.Equal(t, "a", spec.LargestNode.Placement)
 	assert.Equal(t, plain.Seed.Revision, spec.Seed.Revision, "the revision does not follow the nodes")
 	all := podview.FromResources(spec.Seed.LargestPod)
 	assert.Equal(t, recommender.Size{{Request: 64_000, Limit: 64_000}, {Request: 256 * gi, Limit: 256 * gi}}, all)
@@ -155,8 +156,9 @@ func TestTheBoundOfNodesIsStored(t *testing.T) {
 
 func TestNodesThatAreGoneCountWithinTheHistoryWindow(t *testing.T) {
 	const window = 7 * 24 * time.Hour
+	other := &v1alpha1.LargestNode{Memory: ptr.To(resource.MustParse("1Ti")), SeenAt: metav1.NewTime(now), Placement: "b"}
 	stored := func(age time.Duration) *v1alpha1.LargestNode {
-		return &v1alpha1.LargestNode{CPU: ptr.To(resource.MustParse("64")), Memory: ptr.To(resource.MustParse("256Gi")), SeenAt: metav1.NewTime(now.Add(-age))}
+		return &v1alpha1.LargestNode{CPU: ptr.To(resource.MustParse("64")), Memory: ptr.To(resource.MustParse("256Gi")), SeenAt: metav1.NewTime(now.Add(-age)), Placement: "a"}
 	}
 	small := [2]recommender.Amount{8000, 32 * gi}
 	large := [2]recommender.Amount{64_000, 256 * gi}
@@ -172,9 +174,12 @@ func TestNodesThatAreGoneCountWithinTheHistoryWindow(t *testing.T) {
 		"a larger pool is gone":      {known: small, stored: stored(6 * 24 * time.Hour), want: large},
 		"for longer than the window": {known: small, stored: stored(window + time.Second), want: small},
 		"a DaemonSet":                {known: small, stored: stored(time.Hour), kind: v1alpha1.KindDaemonSet, want: small},
+		"of another node selector":   {known: small, stored: other, want: small},
 		"a DaemonSet without a node": {stored: stored(time.Hour), kind: v1alpha1.KindDaemonSet, want: large},
 	} {
-		t.Run(name, func(t *testing.T) { assert.Equal(t, tc.want, LargestOf(tc.known, tc.stored, tc.kind, window, now)) })
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, tc.want, LargestOf(tc.known, tc.stored, "a", tc.kind, window, now))
+		})
 	}
 }
 

@@ -57,6 +57,8 @@ type View struct {
 	Largest [2]recommender.Amount
 	// Gone reports that Largest comes from a deleted node.
 	Gone bool
+	// Placement is a digest of what decides on which nodes the pods may run; empty: any node.
+	Placement string
 	// Limits are the memory limits of the running pods by container name; nil: not known.
 	Limits map[string]LimitInForce
 	// Now is the time of the whole reconcile.
