@@ -23,6 +23,8 @@ type Client struct {
 	// shown is the address for messages, without parameters, because these may be secret.
 	shown  string
 	header http.Header
+	// policySource: failures have public sentences.
+	policySource bool
 	// parameters are sent in the URL of every request.
 	parameters url.Values
 	timeout    time.Duration
@@ -66,10 +68,12 @@ func New(config Config) (*Client, error) {
 		shown:      base.String(),
 		header:     header,
 		parameters: parameters,
-		timeout:    cmp.Or(config.Timeout, DefaultTimeout),
-		maxBytes:   cmp.Or(config.MaxBytes, DefaultMaxBytes),
-		scope:      ScopeOf(config.Labels),
-		checks:     checks{cluster: config.Labels[clusterLabel] != "", now: now},
+
+		policySource: config.PolicySource,
+		timeout:      cmp.Or(config.Timeout, DefaultTimeout),
+		maxBytes:     cmp.Or(config.MaxBytes, DefaultMaxBytes),
+		scope:        ScopeOf(config.Labels),
+		checks:       checks{cluster: config.Labels[clusterLabel] != "", now: now},
 	}, nil
 }
 
