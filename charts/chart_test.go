@@ -164,6 +164,7 @@ func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 		{"a name that is none", []string{address, "usage.prometheus.adress=x"}, "additional properties 'adress' not allowed"},
 		{"a Secret's name that is none", []string{address, "usage.defaultsSecrets={A_b}"}, "defaultsSecrets"},
 		{"a namespace that is none", []string{address, "usage.policySources.namespaces={A_b}"}, "policySources/namespaces"},
+		{"an address of policies' servers that is none", []string{address, "usage.policySources.addresses={http://prometheus}"}, "policySources/addresses"},
 		{"resources of both", []string{"resources.limits.memory=1Gi"}, "additional properties 'resources' not allowed"},
 		{"evictions where not all pods of a node are seen", []string{"watchNamespaces={team-a}", "node.eviction.enabled=true"}, "node.eviction.enabled and watchNamespaces exclude each other"},
 		{"a taint where not all pods of a node are seen", []string{"watchNamespaces={team-a}", "node.loadTaint.enabled=true"}, "node.loadTaint.enabled and watchNamespaces exclude each other"},
@@ -677,7 +678,8 @@ func TestFlags(t *testing.T) {
 	}
 	many := []string{"usage.embedded.nodeSelector=pool", "usage.prometheus.headers.X-Scope-OrgID=shop", "usage.prometheus.queryParameters.dedup=x", "usage.prometheus.matchers.cluster=eu-1", "usage.limits.steps=60480", "usage.limits.rateWindow=6h",
 		"usage.prometheus.bearerTokenSecret.name=token", "usage.prometheus.tls.caConfigMap.name=ca", "usage.prometheus.tls.insecureSkipVerify=true",
-		"usage.policySources.namespaces={team-a,team-b}", "node.eviction.enabled=true", "node.interval=1m", "node.loadTaint.enabled=true", "kubelet.tls.insecureSkipVerify=true", "bridge.vpa=true"}
+		"usage.policySources.namespaces={team-a,team-b}", "usage.policySources.addresses={*.metrics.svc,10.0.0.0/8,fd00::}", "metrics.audience=attune-metrics",
+		"node.eviction.enabled=true", "node.interval=1m", "node.loadTaint.enabled=true", "kubelet.tls.insecureSkipVerify=true", "bridge.vpa=true"}
 	controller, webhook := known("(o *loopOptions) register", "(o *usageOptions) register"), known("(o *webhookOptions) register")
 	for _, provider := range []string{"certs.provider=self-signed", "certs.provider=cert-manager"} {
 		r := render(t, append(many, provider)...)
@@ -708,6 +710,8 @@ func TestFlags(t *testing.T) {
 		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "kubelets"}, Items: []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}}}}})
 	assert.Contains(t, args, "--prometheus-header=X-Scope-OrgID=shop")
 	assert.Contains(t, args, "--policy-source-namespaces=team-a,team-b")
+	assert.Contains(t, args, "--policy-source-address=*.metrics.svc,10.0.0.0/8,fd00::")
+	assert.Contains(t, args, "--metrics-audience=attune-metrics")
 	assert.Contains(t, args, "--prometheus-bearer-token-file=/etc/attune/prometheus-token/token")
 }
 

@@ -438,8 +438,8 @@ func termsOf(reason string, in GateInput) string {
 	return digest(terms)
 }
 
-// CutMessage cuts a text to at most mostMessage bytes.
-func CutMessage(text string) string { return clip.Text(text, mostMessage) }
+// CutMessage returns at most mostMessage bytes of a text, which other programs may have written, in one line.
+func CutMessage(text string) string { return clip.Text(clip.Line(text), mostMessage) }
 
 // TriesInOurTime returns the tries with rows that begin in the future moved back to now: another replica with a clock
 // that is ahead wrote them. The argument is not changed.

@@ -121,6 +121,11 @@ type SourceSettings struct {
 	HistoryWindow, QueryStep, RateWindow time.Duration
 }
 
+// Own returns the settings for the operator's own source, with the same steps and windows.
+func (s SourceSettings) Own() SourceSettings {
+	return SourceSettings{HistoryWindow: s.HistoryWindow, QueryStep: s.QueryStep, RateWindow: s.RateWindow}
+}
+
 // Digest is equal for equal settings, and short enough for a map key or a label.
 type Digest string
 

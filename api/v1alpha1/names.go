@@ -15,7 +15,8 @@ const (
 	IdentityLabel = "attune.io/identity"
 
 	// UsageSourceAnnotation on a Secret, as an annotation or a label, names the host to which policies of the
-	// Secret's namespace may send it, such as prometheus.monitoring:9090. Without it, no policy may use the Secret.
+	// Secret's namespace may send it, such as prometheus.monitoring:9090. The connection must be encrypted and verified,
+	// unless the name begins with http://. Without it, no policy may use the Secret.
 	UsageSourceAnnotation = "attune.io/usage-source"
 
 	// SeededAnnotation on a pod holds a Seeded as JSON. It is only a hint: namespaced users can write it, so callers

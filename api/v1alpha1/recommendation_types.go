@@ -51,6 +51,12 @@ type AttuneRecommendationSpec struct {
 	// +kubebuilder:validation:MaxLength=63
 	NodeGroup string `json:"nodeGroup,omitempty"`
 
+	// PolicySource: the usage behind the targets comes from a server that a policy or the defaults of a namespace name.
+	// Then, under the strategy Node, the pods claim no more of their node than they have or than the operator's own
+	// source measures.
+	// +optional
+	PolicySource bool `json:"policySource,omitempty"`
+
 	// SettingsDigest changes with any setting that affects the targets.
 	// +optional
 	SettingsDigest string `json:"settingsDigest,omitempty"`

@@ -168,7 +168,8 @@ type PrometheusSource struct {
 
 	// BearerTokenSecret is the key of a Secret with a bearer token, in the namespace of the object that sets it. The
 	// annotation attune.io/usage-source of the Secret must name the host of the address, e.g.
-	// prometheus.monitoring:9090. For AttuneDefaults: a Secret in attune's own namespace that the chart's value
+	// prometheus.monitoring:9090, or http://prometheus.monitoring:9090 to send it without encryption or verification. For
+	// AttuneDefaults: a Secret in attune's own namespace that the chart's value
 	// usage.defaultsSecrets lists; it needs no annotation. Not together with basicAuth.
 	// +optional
 	BearerTokenSecret *SecretKey `json:"bearerTokenSecret,omitempty"`

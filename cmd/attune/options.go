@@ -69,6 +69,8 @@ type processOptions struct {
 	metricsAddress, probeAddress string
 	// metricsSecure serves the metrics over TLS, and only to clients that the API server allows (see readers).
 	metricsSecure bool
+	// metricsAudience must be among the audiences of a reader's token; empty means those of the API server.
+	metricsAudience string
 }
 
 // certificateOptions configure the source of the webhooks' serving certificate, and the objects that get its CA.
@@ -128,6 +130,8 @@ type usageOptions struct {
 	// scraper is the ServiceAccount whose tokens are sent to kubelets. If empty, the operator sends its own
 	// credentials.
 	scraper string
+	// policyAddresses bound where the servers of policies may be: hosts and networks; empty means anywhere.
+	policyAddresses []string
 	// prometheus is used by both sources. The embedded source asks the server once, for the time before its first
 	// scrape.
 	prometheus prometheusOptions
@@ -161,6 +165,7 @@ func (o *processOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&o.logLevel, "log-level", "info", "log level: debug, info or error")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "address of /metrics; 0 disables it")
 	f.BoolVar(&o.metricsSecure, "metrics-secure", false, "serve /metrics over TLS, only to clients whose bearer token may get /metrics")
+	f.StringVar(&o.metricsAudience, "metrics-audience", "", "audience that the bearer token of a reader of /metrics must have; empty: an audience of the API server")
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 }
 
@@ -220,6 +225,7 @@ func (o *usageOptions) register(f *pflag.FlagSet) {
 	f.BoolVar(&o.kubelets.InsecureSkipVerify, "kubelet-insecure-skip-verify", false, "accept any certificate of a kubelet")
 	f.StringVar(&o.nodeSelector, "embedded-node-selector", embedded.Scrapeable, "label selector of the nodes whose kubelets are scraped")
 	f.StringVar(&o.scraper, "scraper-service-account", "", "ServiceAccount in --namespace whose short-lived tokens authenticate scrapes of kubelets; empty: the operator's own credentials")
+	f.StringSliceVar(&o.policyAddresses, "policy-source-address", nil, "host, *.domain, IP address or network where the usage sources of policies may be; empty: anywhere")
 	f.StringVar(&o.prometheus.Address, "prometheus-address", "", "base URL of a server with the Prometheus HTTP API, such as http://prometheus.monitoring:9090; the embedded source queries it once, for past usage")
 	f.StringToStringVar(&o.prometheus.Headers, "prometheus-header", nil, "header sent with every query, as name=value")
 	f.StringToStringVar(&o.prometheus.Labels, "prometheus-matcher", nil, "label of all queried series, as name=value, e.g. cluster=eu-1 if the server has several clusters")
@@ -314,6 +320,9 @@ func (o *usageOptions) validate() error {
 		return fmt.Errorf("--usage-interval %s is too short: use at least 1s, such as 1m", o.interval)
 	case o.interval > longestInterval:
 		return fmt.Errorf("--usage-interval %s is too long: use at most %s, such as 1m", o.interval, longestInterval)
+	}
+	if _, err := prometheus.ParseAddresses(o.policyAddresses); err != nil {
+		return fmt.Errorf("--policy-source-address %w", err)
 	}
 	if _, err := labels.Parse(o.nodeSelector); err != nil {
 		return fmt.Errorf("--embedded-node-selector %q is not a label selector, such as %s: %w", o.nodeSelector, embedded.Scrapeable, err)

@@ -16,6 +16,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/clock"
@@ -86,7 +87,7 @@ func serveMetrics(mgr ctrl.Manager, c Config, gatherer prometheus.Gatherer, m me
 		http.StatusServiceUnavailable, "two scrapes are in progress: try again")
 	var secure *tls.Config
 	if c.process.metricsSecure && c.process.metricsAddress != switchedOff {
-		handler = newReaders(c.api.clients, clock.RealClock{}).only(ctrl.Log.WithName("metrics"), handler)
+		handler = newReaders(c.api.clients, clock.RealClock{}, c.process.metricsAudience).only(ctrl.Log.WithName("metrics"), handler)
 		var err error
 		if secure, err = ownCertificate(); err != nil {
 			return err
@@ -198,6 +199,8 @@ type readers struct {
 	// api sends TokenReviews and SubjectAccessReviews.
 	api   kubernetes.Interface
 	clock clock.PassiveClock
+	// audiences of which a token must have one; nil: those of the API server.
+	audiences []string
 	// These are rate limits on requests to the API server: asks for unknown tokens, nearby for unknown tokens from an
 	// address with a recent valid token, again for tokens that were valid before. They are separate, so that a flood
 	// of made-up tokens does not lock out a scraper.
@@ -215,10 +218,14 @@ type verdict struct {
 	at     time.Time
 }
 
-// newReaders returns a readers without verdicts. Each of the three rate limits has its own bucket.
-func newReaders(api kubernetes.Interface, c clock.PassiveClock) *readers {
+// newReaders returns a readers without verdicts. An empty audience is that of the API server. Each of the three rate limits has its own bucket.
+func newReaders(api kubernetes.Interface, c clock.PassiveClock, audience string) *readers {
 	few := func() flowcontrol.RateLimiter { return flowcontrol.NewTokenBucketRateLimiter(askedEach, askedAtOnce) }
-	return &readers{api: api, clock: c, asks: few(), nearby: few(), again: few(), passed: lru.New(mostJudged), refused: lru.New(mostJudged), letIn: lru.New(mostJudged)}
+	var audiences []string
+	if audience != "" {
+		audiences = []string{audience}
+	}
+	return &readers{api: api, clock: c, audiences: audiences, asks: few(), nearby: few(), again: few(), passed: lru.New(mostJudged), refused: lru.New(mostJudged), letIn: lru.New(mostJudged)}
 }
 
 // only passes requests with a valid token to handler, and rejects all others with 401, 403, 429 or 503. The check
@@ -289,11 +296,12 @@ func (x *readers) judge(ctx context.Context, log logr.Logger, token, from string
 // reviewToken lets the API server authenticate a token (TokenReview) and check that its user may read /metrics
 // (SubjectAccessReview).
 func (x *readers) reviewToken(ctx context.Context, token string) (int, error) {
-	review, err := x.api.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
+	review, err := x.api.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: x.audiences}}, metav1.CreateOptions{})
 	if err != nil {
 		return 0, fmt.Errorf("reviewing a token: %w", err)
 	}
-	if !review.Status.Authenticated {
+	// An authenticator that does not know audiences answers without any.
+	if shared := sets.New(review.Status.Audiences...).HasAny(x.audiences...); !review.Status.Authenticated || len(x.audiences) > 0 && !shared {
 		return http.StatusUnauthorized, nil
 	}
 	// Pass on all attributes of the token's user, as the API server itself would.

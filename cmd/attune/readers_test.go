@@ -43,7 +43,7 @@ func (j *judges) readers(clock *testingclock.FakePassiveClock) *readers {
 		review.Status.Allowed = review.Spec.User == "scraper" && review.Spec.Groups[0] == "team" && path.Path == "/metrics" && path.Verb == "get"
 		return true, review, nil
 	})
-	return newReaders(api, clock)
+	return newReaders(api, clock, "")
 }
 
 // scrape returns the HTTP status for a token.
@@ -132,4 +132,27 @@ func TestWhileTheAPIServerIsAwayWhoWasLetInStays(t *testing.T) {
 	assert.Equal(t, http.StatusServiceUnavailable, scrape(x, "tenant"))
 	clock.SetTime(clock.Now().Add(judgedAtMost))
 	assert.Equal(t, http.StatusServiceUnavailable, scrape(x, "scraper"), "not for ever")
+}
+
+// With an audience, a token for the API server reads no metrics, also if the authenticator does not know audiences.
+func TestReadersNeedTheAudience(t *testing.T) {
+	for name, test := range map[string]struct {
+		answers []string
+		want    int
+	}{"for the metrics": {[]string{"attune-metrics"}, http.StatusOK}, "no audiences known": {nil, http.StatusUnauthorized}, "for another": {[]string{"api"}, http.StatusUnauthorized}} {
+		api := fake.NewClientset()
+		api.PrependReactor("create", "tokenreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			review := a.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenReview).DeepCopy()
+			assert.Equal(t, []string{"attune-metrics"}, review.Spec.Audiences)
+			review.Status = authenticationv1.TokenReviewStatus{Authenticated: true, Audiences: test.answers, User: authenticationv1.UserInfo{Username: "scraper"}}
+			return true, review, nil
+		})
+		api.PrependReactor("create", "subjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			review := a.(clienttesting.CreateAction).GetObject().(*authorizationv1.SubjectAccessReview).DeepCopy()
+			review.Status.Allowed = true
+			return true, review, nil
+		})
+		x := newReaders(api, testingclock.NewFakePassiveClock(time.Now()), "attune-metrics")
+		assert.Equal(t, test.want, scrape(x, "scraper"), name)
+	}
 }

@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/lru"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -55,8 +56,12 @@ type sources struct {
 	namespace string
 	// secrets reads Secrets by name from the API server. They are not cached.
 	secrets client.Reader
+	// addresses bound where the servers of policies may be.
+	addresses prometheus.Addresses
 	// meter counts the requests to servers.
 	meter *prometheus.Meter
+	// logged has when the causes of failures were last logged; nil: they are not.
+	logged *lru.Cache
 	// clients caches the connections to servers for requests about observed pods and nodes.
 	clients prometheus.Clients
 	// largest is the largest known node, and facts returns what the caches know about a container. Samples that exceed
@@ -69,8 +74,8 @@ type sources struct {
 func newSources(mgr ctrl.Manager, c Config, m meters, b boards) (s *sources, err error) {
 	pods := scrapedPods{mgr.GetClient(), c.watched.has}
 	s = &sources{
-		server: c.usage.prometheus, namespace: c.process.namespace, secrets: mgr.GetAPIReader(), meter: m.usage, largest: b.largest,
-		clients: prometheus.NewClients(clock.RealClock{}), facts: pods.Facts,
+		server: c.usage.prometheus, addresses: c.usage.policyAddresses, namespace: c.process.namespace, secrets: mgr.GetAPIReader(), meter: m.usage, largest: b.largest,
+		clients: prometheus.NewClients(clock.RealClock{}), logged: lru.New(mostLogged), facts: pods.Facts,
 	}
 	s.own, err = sourceKinds[c.usage.source](mgr, c, m, s, tellers{pods, b.look})
 	return s, err
@@ -274,8 +279,36 @@ func (s *sources) kept(settings usage.SourceSettings) (prometheus.Metered, error
 func (s *sources) metered(settings usage.SourceSettings) (prometheus.Metered, error) {
 	c, err := s.connect(settings)
 	return prometheus.Metered{
-		Client: c, Meter: s.meter, Namespace: settings.Namespace, Failed: func() { s.clients.Drop(settings.Digest(), c) },
+		Client: c, Meter: s.meter, Namespace: settings.Namespace, Failed: func(err error) {
+			s.clients.Drop(settings.Digest(), c)
+			s.logDetail(settings, err)
+		},
 	}, err
+}
+
+// detailEvery is how often the log repeats why a server does not answer.
+const detailEvery = 10 * time.Minute
+
+// mostLogged bounds the remembered causes.
+const mostLogged = 256
+
+// logDetail logs the cause of a failure that the policy's condition does not have (see prometheus.Failure). The same
+// cause is not repeated within detailEvery.
+func (s *sources) logDetail(settings usage.SourceSettings, err error) {
+	failure, is := errors.AsType[*prometheus.Failure](err)
+	if !is || failure.Detail() == failure.Error() || s.logged == nil {
+		return
+	}
+	type cause struct {
+		source usage.Digest
+		detail string
+	}
+	now := time.Now()
+	if at, known := s.logged.Get(cause{settings.Digest(), failure.Detail()}); known && now.Sub(at.(time.Time)) < detailEvery {
+		return
+	}
+	s.logged.Add(cause{settings.Digest(), failure.Detail()}, now)
+	ctrl.Log.WithName("usage").Info("The usage source of a policy failed", "namespace", settings.Namespace, "cause", failure.Detail())
 }
 
 // connect returns the client of a server. It reads Secrets in the policy's namespace, or in the operator's namespace
@@ -285,12 +318,12 @@ func (s *sources) connect(settings usage.SourceSettings) (*prometheus.Client, er
 	if named == nil {
 		return s.operators(settings.Labels)
 	}
-	address, host := cmp.Or(named.Address, s.server.Address), ""
+	address, to := cmp.Or(named.Address, s.server.Address), receiver{}
 	// A source of a namespace may only use Secrets that name its host. The operator's own source may use any.
 	if settings.Namespace != "" {
-		host = hostOf(address)
+		to = receiverOf(address, named.TLS)
 	}
-	credentials, err := readCredentials(s.secrets, cmp.Or(settings.Namespace, s.namespace), host, *named)
+	credentials, err := readCredentials(s.secrets, cmp.Or(settings.Namespace, s.namespace), to, *named)
 	if err != nil {
 		return nil, err
 	}
@@ -298,7 +331,7 @@ func (s *sources) connect(settings usage.SourceSettings) (*prometheus.Client, er
 	config.Address = address
 	config.PolicySource = settings.OfPolicy || settings.Namespace != ""
 	if config.PolicySource {
-		config.MaxBytes = prometheus.PolicyMaxBytes
+		config.MaxBytes, config.Addresses = prometheus.PolicyMaxBytes, s.addresses
 	}
 	config.Labels = settings.Labels
 	if config.Address == "" {
@@ -343,55 +376,68 @@ func (s *sources) operators(labels map[string]string) (*prometheus.Client, error
 // secretTimeout limits the time to read the Secrets of one source.
 const secretTimeout = 10 * time.Second
 
-// hostOf returns the host of an address, with its port if it has one; empty if the address is not a URL.
-func hostOf(address string) string {
-	at, err := url.Parse(address)
-	if err != nil {
-		return ""
-	}
-	return at.Host
+// receiver is the server that gets a Secret. The zero value is a server that may get any.
+type receiver struct {
+	// host has the port if the address has one. It is the name in the certificate if the source sets one, because
+	// that is what the client verifies.
+	host string
+	// exposed: the connection is not encrypted, or the certificate is not verified. Then any server that answers for
+	// the host gets the Secret, and so does any listener in between.
+	exposed bool
 }
 
-// readCredentials reads the Secrets of a source from one namespace. If host is set, each Secret must name that host
+// receiverOf returns the server at an address. An address that is not a URL has no host and gets no Secret.
+func receiverOf(address string, tls *v1alpha1.SourceTLS) receiver {
+	at, err := url.Parse(address)
+	if err != nil || at.Host == "" {
+		return receiver{host: "?", exposed: true}
+	}
+	set := ptr.Deref(tls, v1alpha1.SourceTLS{})
+	if at.Scheme != "https" || set.InsecureSkipVerify {
+		return receiver{host: at.Host, exposed: true}
+	}
+	return receiver{host: cmp.Or(set.ServerName, at.Host)}
+}
+
+// readCredentials reads the Secrets of a source from one namespace. If the receiver has a host, each Secret must name it
 // (see madeFor). Without this rule, a user that may write policies but not read Secrets could send any Secret of the
 // namespace to a server of their choice.
-func readCredentials(secrets client.Reader, namespace, host string, source v1alpha1.PrometheusSource) (prometheus.Credentials, error) {
+func readCredentials(secrets client.Reader, namespace string, to receiver, source v1alpha1.PrometheusSource) (prometheus.Credentials, error) {
 	var out prometheus.Credentials
 	ctx, cancel := context.WithTimeout(context.Background(), secretTimeout)
 	defer cancel()
 	var err error
-	read := func(key *v1alpha1.SecretKey) []byte {
+	read := func(key *v1alpha1.SecretKey, to receiver) []byte {
 		if key == nil || err != nil {
 			return nil
 		}
 		var value []byte
-		value, err = readSecret(ctx, secrets, namespace, host, *key)
+		value, err = readSecret(ctx, secrets, namespace, to, *key)
 		return value
 	}
-	out.BearerToken = strings.TrimSpace(string(read(source.BearerTokenSecret)))
+	out.BearerToken = strings.TrimSpace(string(read(source.BearerTokenSecret, to)))
 	if source.BasicAuth != nil {
-		out.Password = string(read(&source.BasicAuth.PasswordSecret))
+		out.Password = string(read(&source.BasicAuth.PasswordSecret, to))
 	}
 	if source.TLS != nil {
-		out.CA = read(source.TLS.CASecret)
+		out.CA = read(source.TLS.CASecret, receiver{host: to.host}) // it is not sent
 	}
 	return out, err
 }
 
 // readSecret reads one key of one Secret. Its errors name the object and the fix, never a value.
-func readSecret(ctx context.Context, secrets client.Reader, namespace, host string, key v1alpha1.SecretKey) ([]byte, error) {
+func readSecret(ctx context.Context, secrets client.Reader, namespace string, to receiver, key v1alpha1.SecretKey) ([]byte, error) {
 	secret := &corev1.Secret{}
 	err := secrets.Get(ctx, client.ObjectKey{Namespace: namespace, Name: key.Name}, secret)
 	switch {
-	case apierrors.IsForbidden(err) && host == "":
+	case apierrors.IsForbidden(err) && to.host == "":
 		return nil, fmt.Errorf("the operator may not read secret %s/%s of the usage source: add %s to the value usage.defaultsSecrets", namespace, key.Name, key.Name)
 	case err != nil:
 		return nil, fmt.Errorf("reading secret %s/%s of the usage source: %w", namespace, key.Name, err)
 	}
 	// Check this before reading the key.
-	if host != "" && !madeFor(secret, host) {
-		return nil, fmt.Errorf("secret %s/%s may not be used for the usage source %s: to allow it, set the annotation %s: %s on the secret",
-			namespace, key.Name, host, v1alpha1.UsageSourceAnnotation, host)
+	if to.host != "" && !madeFor(secret, to) {
+		return nil, to.refuse(namespace + "/" + key.Name)
 	}
 	value, ok := secret.Data[key.Key]
 	if !ok {
@@ -400,16 +446,28 @@ func readSecret(ctx context.Context, secrets client.Reader, namespace, host stri
 	return value, nil
 }
 
+// refuse returns the error for a Secret that does not name the receiver.
+func (r receiver) refuse(secret string) error {
+	if r.exposed {
+		return fmt.Errorf("secret %s may not be sent to the usage source %s without encryption and a verified certificate: use https:// and no tls.insecureSkipVerify, "+
+			"or, to allow it, set the annotation %s: http://%s on the secret", secret, r.host, v1alpha1.UsageSourceAnnotation, r.host)
+	}
+	return fmt.Errorf("secret %s may not be used for the usage source %s: to allow it, set the annotation %s: %s on the secret",
+		secret, r.host, v1alpha1.UsageSourceAnnotation, r.host)
+}
+
 // madeFor reports whether the annotation or the label attune.io/usage-source of a Secret names the host, with its
-// port or for any port.
-func madeFor(secret *corev1.Secret, host string) bool {
-	name, _, err := net.SplitHostPort(host)
+// port or for any port. A host, with https:// or without, stands for a verified connection; http:// permits any.
+func madeFor(secret *corev1.Secret, to receiver) bool {
+	name, _, err := net.SplitHostPort(to.host)
 	if err != nil {
-		name = host
+		name = to.host
 	}
 	saidBy := []string{secret.Annotations[v1alpha1.UsageSourceAnnotation], secret.Labels[v1alpha1.UsageSourceAnnotation]}
 	return slices.ContainsFunc(saidBy, func(said string) bool {
-		return said != "" && (strings.EqualFold(said, host) || strings.EqualFold(said, strings.Trim(name, "[]")))
+		said, exposed := strings.CutPrefix(said, "http://")
+		said = strings.TrimPrefix(said, "https://")
+		return said != "" && (exposed || !to.exposed) && (strings.EqualFold(said, to.host) || strings.EqualFold(said, strings.Trim(name, "[]")))
 	})
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
@@ -79,4 +81,22 @@ func TestDropsOfHistoriesCountForTheirSource(t *testing.T) {
 attune_usage_samples_dropped_total{reason="idle",source="prometheus"} 3
 attune_usage_samples_dropped_total{reason="startup",source="embedded"} 2
 `), "attune_usage_samples_dropped_total"))
+}
+
+// The log has the cause that a condition does not show, and repeats it only after a while.
+func TestCauseOfAPolicysSourceIsLoggedOnce(t *testing.T) {
+	s := &sources{largest: &board.Largest{}, logged: lru.New(mostLogged)}
+	settings := usage.SourceSettings{Prometheus: &v1alpha1.PrometheusSource{Address: "http://127.0.0.1:1"}, OfPolicy: true}
+	source, err := s.connect(settings)
+	require.NoError(t, err)
+	now := time.Now()
+	for range 2 {
+		_, err = source.Read(context.Background(), usage.Query{Namespaces: []string{"shop"}, Start: now, End: now, Step: time.Minute, RateWindow: time.Minute}, func(usage.Series) {})
+		require.Error(t, err)
+		assert.NotContains(t, err.Error(), "link-local")
+		s.logDetail(settings, err)
+	}
+	assert.Equal(t, 1, s.logged.Len())
+	s.logDetail(settings, errors.New("no failure of a server"))
+	assert.Equal(t, 1, s.logged.Len())
 }

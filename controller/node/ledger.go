@@ -171,6 +171,11 @@ func (s *scene) measured(pod *corev1.Pod, live podview.Container, d *v1alpha1.Co
 	}
 	for _, r := range recommender.Resources {
 		base, measured := s.base(pod, live.Name, r)
+		if s.recommendations[pod.UID].Spec.PolicySource {
+			// A server that a tenant chose must not take room from pods of other namespaces. The base comes from the
+			// operator's own source.
+			most[r].Request = within(max(1, c.Current[r], base.RoundUp()), most[r].Request)
+		}
 		of, ok := (node.Forecast{Base: base, BaseKnown: measured, Peak: recommender.Usage(peaks[r].Request), PeakKnown: peaks[r].Request > 0}).Demand()
 		if known[r] = ok && measured; known[r] {
 			c.Of[r] = of.Within(r, learned[r].Amount, mostOf(r, live.Size[r], most[r].Request))

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
@@ -159,4 +160,52 @@ func TestAQuotaThatIsUsedUpLeavesTheNodeAtRest(t *testing.T) {
 	}
 	assert.EqualValues(t, 2000, used)
 	assert.Equal(t, node.Amounts{2000, 0}, s.ledger().demands[0].Containers[0].Reach)
+}
+
+// Usage that a policy's own server reports takes no room from pods of other namespaces: the pod claims what it has, or
+// what the operator's own source measures.
+func TestUsageOfAPolicysServerTakesNoRoom(t *testing.T) {
+	for name, test := range map[string]struct {
+		// foreign is true if a policy's own server reports the peak of 980 MiB.
+		foreign bool
+		ranking v1alpha1.EvictionRanking
+		// measured by the operator's own source; 0: it does not know the pod. holds is in MiB.
+		measured, holds, most recommender.Amount
+		evicted               int
+	}{
+		"ranking Low":              {true, v1alpha1.RankingLow, 64 * mi, 64, 64 * mi, 0},
+		"ranking Never":            {true, v1alpha1.RankingNever, 64 * mi, 64, 64 * mi, 0},
+		"not measured":             {true, v1alpha1.RankingNever, 0, 64, 64 * mi, 0},
+		"without a request":        {true, v1alpha1.RankingNever, 0, 0, 0, 0},
+		"measured by the operator": {true, v1alpha1.RankingNever, 200 * mi, 64, 200 * mi, 0},
+		"used indeed":              {true, v1alpha1.RankingNever, 980 * mi, 64, 980 * mi, 2},
+		"the operator's own peak":  {false, v1alpha1.RankingNever, 64 * mi, 64, 980 * mi, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := claiming()
+			s.pods[0] = member("a", size(1000, test.holds, 128))
+			s.pods[0].Namespace = "claims"
+			rec := recommended("a", 1000, 980)
+			rec.Namespace, rec.Spec.EvictionRanking, rec.Spec.PolicySource = "claims", test.ranking, test.foreign
+			s.recommendations["a"] = rec
+			s.base = func(pod *corev1.Pod, _ string, r recommender.Resource) (recommender.Usage, bool) {
+				switch {
+				case r != memory:
+					return 1000, true
+				case pod.Namespace == "claims":
+					return recommender.Usage(test.measured), test.measured > 0
+				}
+				return recommender.Usage(64 * mi), true
+			}
+			out := s.share(always)
+			assert.Len(t, out.result.Evictions, test.evicted)
+			granted := out.grants["a"].Sizes["app"][memory].Request
+			assert.LessOrEqual(t, granted, test.most)
+			for _, other := range []types.UID{"b", "c"} {
+				if kept := out.grants[other].Sizes["app"][memory].Request; test.evicted == 0 && kept != 0 { // 0: not changed
+					assert.GreaterOrEqual(t, kept, 64*mi, other)
+				}
+			}
+		})
+	}
 }

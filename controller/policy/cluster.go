@@ -69,7 +69,9 @@ func (x *parts) note(p *v1alpha1.AttunePolicy, s v1alpha1.AttunePolicyStatus) {
 
 // unfinished stores why the reconcile of an instance ended early; the counts of an earlier one remain.
 func (x *parts) unfinished(p *v1alpha1.AttunePolicy, reason string, err error, now time.Time) {
-	x.change(p, func(of *part) { of.status = unready(p, of.status, reason, clip.Text(err.Error(), mostOfPart), now) })
+	x.change(p, func(of *part) {
+		of.status = unready(p, of.status, reason, clip.Text(clip.Line(err.Error()), mostOfPart), now)
+	})
 }
 
 // opened stores whether a resize is in flight or under observation for an instance.

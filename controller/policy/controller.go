@@ -323,6 +323,9 @@ func follow(to Recent, p *v1alpha1.AttunePolicy, settings policy.Settings, m mat
 		return
 	}
 	wanted := recent.Interest{Namespace: p.Namespace, Policy: p.Name, Source: settings.Source}
+	if settings.Source.OfPolicy {
+		wanted.Source = settings.Source.Own() // a tenant's server must not say what the pods of a node need
+	}
 	for _, w := range m.won {
 		wanted.Workloads = append(wanted.Workloads, m.namesOf(w)...)
 	}

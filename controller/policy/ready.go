@@ -99,7 +99,7 @@ func conflict(m matched) string {
 }
 
 // sentence cuts the message of an external error to 512 bytes, because a condition must not grow with it.
-func sentence(err error) string { return clip.Text(err.Error(), mostOfSentence) }
+func sentence(err error) string { return clip.Text(clip.Line(err.Error()), mostOfSentence) }
 
 const mostOfSentence = 512
 
@@ -177,7 +177,7 @@ func (r remarks) complaint() string {
 	}
 	var shown []string
 	for _, warning := range all[:min(len(all), mostComplaints)] {
-		shown = append(shown, clip.Text(warning, mostOfSentence))
+		shown = append(shown, clip.Text(clip.Line(warning), mostOfSentence))
 	}
 	if rest := len(all) - len(shown); rest > 0 {
 		shown = append(shown, fmt.Sprintf("and %d more", rest))

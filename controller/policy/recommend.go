@@ -318,6 +318,7 @@ func (r recommendations) release(ctx context.Context, recs map[string]*v1alpha1.
 		rec = rec.DeepCopy()
 		rec.Spec.Mode, rec.Spec.Seed, rec.Spec.SeedBlocked = v1alpha1.UpdateObserve, nil, why(read)
 		rec.Spec.Containers, rec.Spec.EvictionRanking, rec.Spec.NodeGroup = nil, "", ""
+		rec.Spec.PolicySource = false
 		if err := r.write(ctx, read, rec); client.IgnoreNotFound(err) != nil {
 			failed = append(failed, fmt.Errorf("releasing AttuneRecommendation %s: %w", rec.Name, err))
 		}

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Text returns at most that many bytes of a text as valid UTF-8, without a partial character at the end. A cut text is
@@ -25,6 +26,18 @@ func Marked(text string, most int) string {
 		return Text(text, most)
 	}
 	return Text(text, most) + "…"
+}
+
+// Line returns a text of another program as one line of valid UTF-8: white space becomes single spaces. It drops control
+// characters, which move a terminal's cursor, and characters that reverse the direction of text, which hide words.
+func Line(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if !unicode.IsSpace(r) && unicode.In(r, unicode.Cc, unicode.Bidi_Control) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(text, ""))
+	return strings.Join(strings.Fields(text), " ")
 }
 
 // Digest returns the first bytes of the SHA-256 of a value's JSON, in hexadecimal.

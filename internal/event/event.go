@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+
+	"attune.io/attune/internal/clip"
 )
 
 // Event is a Kubernetes event without the object that it is about.
@@ -30,14 +32,15 @@ type Event struct {
 	Message string
 }
 
-// Normal returns an event of type Normal.
+// Normal returns an event of type Normal. Its message is one line without control characters: it may quote other
+// programs.
 func Normal(reason, format string, args ...any) Event {
-	return Event{corev1.EventTypeNormal, reason, fmt.Sprintf(format, args...)}
+	return Event{corev1.EventTypeNormal, reason, clip.Line(fmt.Sprintf(format, args...))}
 }
 
-// Warning returns an event of type Warning: a user may need to act.
+// Warning returns an event of type Warning: a user may need to act. Its message is like that of Normal.
 func Warning(reason, format string, args ...any) Event {
-	return Event{corev1.EventTypeWarning, reason, fmt.Sprintf(format, args...)}
+	return Event{corev1.EventTypeWarning, reason, clip.Line(fmt.Sprintf(format, args...))}
 }
 
 // Sink receives events, such as the recorder of controller-runtime.

@@ -50,3 +50,9 @@ func TestRecorderSweepsOncePerMinute(t *testing.T) {
 		assert.Equal(t, []int{tc.events, tc.kept}, []int{events, kept}, "%s after %s: %s", tc.reason, tc.after, tc.why)
 	}
 }
+
+func TestEventsHaveNoControlCharacters(t *testing.T) {
+	const foreign = "node full\x1b[2J\u202e\nevil"
+	assert.Equal(t, "Resize failed: node full[2J evil", Normal("Reason", "Resize failed: %s", foreign).Message)
+	assert.Equal(t, "Resize failed: node full[2J evil", Warning("Reason", "Resize failed: %s", foreign).Message)
+}

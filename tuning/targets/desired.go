@@ -42,6 +42,7 @@ func Desired(v View) v1alpha1.AttuneRecommendationSpec {
 	}
 	if v.Settings.Strategy == v1alpha1.StrategyNode {
 		spec.EvictionRanking, spec.NodeGroup = evictionRanking(v.Settings, v.Workload), v.Settings.NodeGroup
+		spec.PolicySource = v.Settings.Source.OfPolicy
 	}
 	spec.Containers, spec.LargestNode = v.withinNodes(podview.Map(Sized(v.Workload.Template, v.Settings), v.target)), v.largestNode()
 	if last := Newest(v.History.Profiles); !last.IsZero() {

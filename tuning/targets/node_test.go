@@ -121,6 +121,13 @@ func TestTheGroupIsCarried(t *testing.T) {
 	assert.Equal(t, "checkout", Desired(v).NodeGroup)
 }
 
+func TestSourceOfAPolicyIsCarried(t *testing.T) {
+	v := byNode(t, func(*v1alpha1.AttunePolicySpec) {})
+	assert.False(t, Desired(v).PolicySource)
+	v.Settings.Source.OfPolicy = true
+	assert.True(t, Desired(v).PolicySource)
+}
+
 // memory.controlledValues RequestsOnly leaves memory limits alone, also after an OOM kill: no limit is computed, for new
 // pods and on nodes.
 func TestNodeWithRequestsOnlyComputesNoMemoryLimit(t *testing.T) {

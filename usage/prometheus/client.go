@@ -23,6 +23,10 @@ type Client struct {
 	// shown is the address for messages, without parameters, because these may be secret.
 	shown  string
 	header http.Header
+	// policySource: failures have public sentences.
+	policySource bool
+	// exposed: others may read the credentials that a policy's source sends.
+	exposed bool
 	// parameters are sent in the URL of every request.
 	parameters url.Values
 	timeout    time.Duration
@@ -66,10 +70,13 @@ func New(config Config) (*Client, error) {
 		shown:      base.String(),
 		header:     header,
 		parameters: parameters,
-		timeout:    cmp.Or(config.Timeout, DefaultTimeout),
-		maxBytes:   cmp.Or(config.MaxBytes, DefaultMaxBytes),
-		scope:      ScopeOf(config.Labels),
-		checks:     checks{cluster: config.Labels[clusterLabel] != "", now: now},
+
+		policySource: config.PolicySource,
+		exposed:      config.PolicySource && header.Get("Authorization") != "" && (base.Scheme != "https" || config.TLS.InsecureSkipVerify),
+		timeout:      cmp.Or(config.Timeout, DefaultTimeout),
+		maxBytes:     cmp.Or(config.MaxBytes, DefaultMaxBytes),
+		scope:        ScopeOf(config.Labels),
+		checks:       checks{cluster: config.Labels[clusterLabel] != "", now: now},
 	}, nil
 }
 
@@ -95,6 +102,9 @@ func (c *Client) Read(ctx context.Context, query usage.Query, yield func(usage.S
 	report, err := Read(ctx, c.scope, query, c.Range, yield)
 	if err == nil {
 		c.checks.warn(ctx, c, query, &report)
+		if c.exposed {
+			report.Warn("attune sends the credentials without encryption or to a server whose certificate it does not verify: use https:// and no tls.insecureSkipVerify")
+		}
 	}
 	return report, err
 }

@@ -283,3 +283,22 @@ func TestReadFallsBackToGet(t *testing.T) {
 		})
 	}
 }
+
+// The author of the policy reads that others may read the credentials.
+func TestExposedCredentialsAreReported(t *testing.T) {
+	const warning = "attune sends the credentials without encryption"
+	server := newServer(t, sends(200, jsonType, `{"status":"success","data":{"resultType":"matrix","result":[]}}`))
+	token := prometheus.Credentials{BearerToken: "hush"}
+	for name, test := range map[string]struct {
+		config prometheus.Config
+		warned bool
+	}{
+		"a policy's": {prometheus.Config{PolicySource: true, Credentials: token}, true}, "without credentials": {prometheus.Config{PolicySource: true}, false},
+		"the operator's own": {prometheus.Config{Credentials: token}, false},
+	} {
+		test.config.Address, test.config.Through = server.URL, http.DefaultTransport
+		_, report, err := read(t, newClient(t, test.config), query())
+		require.NoError(t, err)
+		assert.Equal(t, test.warned, strings.Contains(strings.Join(report.Warnings, "; "), warning), "%s: %v", name, report.Warnings)
+	}
+}

@@ -16,6 +16,7 @@
 package prometheus
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -24,12 +25,14 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/transport"
 
 	"attune.io/attune/api/v1alpha1"
@@ -64,10 +67,13 @@ type Config struct {
 	// of its CASecret is in Credentials.
 	TLS v1alpha1.SourceTLS
 	// PolicySource is true if the address comes from a policy or from defaults, not from the operator's own
-	// configuration. Such a server must not be on loopback, and no proxy is used (see usage.AllowedAddress).
+	// configuration. Such a server must not be on loopback, and no proxy is used (see usage.AllowedAddress). Its
+	// failures have few sentences (see Failure).
 	PolicySource bool
+	// Addresses bound where the server of a PolicySource may be; nil: anywhere that usage.AllowedAddress permits.
+	Addresses Addresses
 	// Through carries the requests instead of a connection of the client's own; nil: the client connects to the
-	// address. If set, TLS, BearerTokenFile and PolicySource are ignored.
+	// address. If set, TLS, BearerTokenFile and Addresses are ignored, and no address is checked.
 	Through http.RoundTripper
 	// Timeout of one request with its answer; 0: DefaultTimeout.
 	Timeout time.Duration
@@ -173,14 +179,14 @@ func (c Config) transport() (http.RoundTripper, error) {
 	if err != nil {
 		return nil, err
 	}
+	// HTTP/1.1 alone: a server that a policy names is not trusted, and HTTP/2 is the larger part of the HTTP client.
 	plain := &http.Transport{
-		DialContext:            dialer(c.PolicySource).DialContext,
+		DialContext:            c.dial,
 		TLSClientConfig:        tlsConfig,
 		TLSHandshakeTimeout:    10 * time.Second,
 		IdleConnTimeout:        90 * time.Second,
 		MaxIdleConnsPerHost:    2,
 		MaxResponseHeaderBytes: 64 << 10,
-		ForceAttemptHTTP2:      true,
 	}
 	// No proxy for a policy's server: a proxy resolves names itself, so the address could not be checked.
 	if !c.PolicySource {
@@ -192,24 +198,87 @@ func (c Config) transport() (http.RoundTripper, error) {
 	return transport.ResettableTokenSourceWrapTransport(transport.NewCachedFileTokenSource(c.BearerTokenFile))(plain), nil
 }
 
-// dialer returns a dialer that checks each address when it is dialled. The check follows the name resolution. An
-// earlier check could see an allowed address, and the name could resolve to another one a moment later (DNS rebinding).
-func dialer(policySource bool) *net.Dialer {
-	return &net.Dialer{
+// dial connects to an address if it is allowed. It checks each address after the name resolution: an earlier check could
+// see an allowed address, and the name could resolve to another one a moment later (DNS rebinding). A name that cannot
+// be allowed is not resolved.
+func (c Config) dial(ctx context.Context, network, to string) (net.Conn, error) {
+	host, _, _ := net.SplitHostPort(to)
+	if c.bounded(host) && !slices.ContainsFunc(c.Addresses, isNetwork) {
+		return nil, addressError{to}
+	}
+	dialer := net.Dialer{
 		Timeout: 10 * time.Second,
 		Control: func(_, to string, _ syscall.RawConn) error {
-			addressPort, err := netip.ParseAddrPort(to)
-			if err != nil || !usage.AllowedAddress(addressPort.Addr(), policySource) {
+			if at, err := netip.ParseAddrPort(to); err != nil || !c.allows(host, at.Addr()) {
 				return addressError{to}
 			}
 			return nil
 		},
 	}
+	return dialer.DialContext(ctx, network, to)
+}
+
+// bounded reports whether only the networks of Addresses may have the server.
+func (c Config) bounded(host string) bool {
+	return c.PolicySource && len(c.Addresses) > 0 && !c.Addresses.name(host)
+}
+
+// allows reports whether the server may be at an address of its host.
+func (c Config) allows(host string, ip netip.Addr) bool {
+	return usage.AllowedAddress(ip, c.PolicySource) && (!c.bounded(host) || c.Addresses.contain(ip))
+}
+
+// Addresses are host names, such as prometheus.monitoring or *.monitoring.svc, IP addresses and networks in CIDR
+// notation. Use ParseAddresses.
+type Addresses []string
+
+// ParseAddresses checks entries. The error names the first invalid one.
+func ParseAddresses(entries []string) (Addresses, error) {
+	for _, entry := range entries {
+		if !isNetwork(entry) && len(validation.IsDNS1123Subdomain(strings.TrimPrefix(strings.ToLower(entry), "*."))) > 0 {
+			return nil, fmt.Errorf("%q is not a host, such as prometheus.monitoring, nor a network, such as 10.0.0.0/8", entry)
+		}
+	}
+	return entries, nil
+}
+
+// networkOf reads an entry that is a network or one IP address.
+func networkOf(entry string) (netip.Prefix, bool) {
+	if ip, err := netip.ParseAddr(entry); err == nil {
+		return netip.PrefixFrom(ip.Unmap(), ip.Unmap().BitLen()), true
+	}
+	network, err := netip.ParsePrefix(entry)
+	return network, err == nil
+}
+
+func isNetwork(entry string) bool {
+	_, is := networkOf(entry)
+	return is
+}
+
+// name reports whether an entry names the host. The operator's owner vouches for the addresses of such a host.
+func (a Addresses) name(host string) bool {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	return slices.ContainsFunc(a, func(entry string) bool {
+		entry = strings.ToLower(entry)
+		if domain, wild := strings.CutPrefix(entry, "*"); wild {
+			return strings.HasSuffix(host, domain) && len(host) > len(domain)
+		}
+		return host == entry
+	})
+}
+
+func (a Addresses) contain(ip netip.Addr) bool {
+	return slices.ContainsFunc(a, func(entry string) bool {
+		network, is := networkOf(entry)
+		return is && network.Contains(ip.Unmap().WithZone(""))
+	})
 }
 
 // addressError rejects an address that a name resolved to.
 type addressError struct{ address string }
 
 func (e addressError) Error() string {
-	return fmt.Sprintf("the address %s is not allowed: a usage source must not be link-local or multicast, and the source of a policy must not be loopback", e.address)
+	return fmt.Sprintf("the address %s is not allowed: a usage source must not be link-local or multicast, and the source of a policy must not be "+
+		"loopback, and must be in usage.policySources.addresses if that is set", e.address)
 }

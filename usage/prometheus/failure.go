@@ -18,13 +18,30 @@ import (
 
 // Failure is why a server did not answer: one sentence with its address, without parameters, and with advice.
 type Failure struct {
-	sentence string
+	sentence, detail string
 	// cause is the error of the transport, joined with usage.ErrTooMuch if a smaller query may be answered; nil if
 	// neither applies. Its text may contain addresses, so it is for the log.
 	cause error
 }
 
 func (f *Failure) Error() string { return f.sentence }
+
+// Detail returns the sentence for the operator's log. It equals Error unless a policy names the server.
+func (f *Failure) Detail() string { return f.detail }
+
+// public is what the author of a policy reads about a server that the policy names. The operator reaches servers that
+// the author may not, so these sentences must not say which names, ports and services exist: every failure of a server
+// that did not answer like Prometheus is noAnswer.
+type public string
+
+const (
+	noAnswer public = "gave no answer of a Prometheus server: check the address, its network policies, TLS settings and credentials; " +
+		"the log of the operator has the cause"
+	rejected public = "rejects the query: check the query and the source's parameters; the log of the operator has the cause"
+	tooLarge public = "cannot answer a query of this size: use a shorter span or a simpler query"
+	refused  public = "is not allowed as the usage source of a policy: use a server of the cluster, or have an administrator add it to " +
+		"usage.policySources.addresses"
+)
 
 func (f *Failure) Unwrap() error { return f.cause }
 
@@ -36,27 +53,27 @@ func (e errForeignRedirect) Error() string { return "redirect to " + e.to }
 // transportFailure returns the Failure of a request without a complete answer.
 func (c *Client) transportFailure(err error) *Failure {
 	err = WithoutURL(err)
-	var refused addressError
+	var address addressError
 	var redirect errForeignRedirect
 	var timeout net.Error
 	var dial *net.OpError
 	switch {
-	case errors.As(err, &refused):
-		return c.failure(err, "is not queried: %s", refused)
+	case errors.As(err, &address):
+		return c.failure(refused, err, "is not queried: %s", address)
 	case errors.As(err, &redirect):
-		return c.failure(err, "redirects to %s, and attune follows no redirect to another server: set the address to it if it is the right server", redirect.to)
+		return c.failure(noAnswer, err, "redirects to %s, and attune follows no redirect to another server: set the address to it if it is the right server", redirect.to)
 	case errors.As(err, new(*http.MaxBytesError)):
-		return c.failure(errors.Join(err, usage.ErrTooMuch), "answered with more than %d MiB: use a shorter span or a narrower query", c.maxBytes>>20)
+		return c.failure(tooLarge, errors.Join(err, usage.ErrTooMuch), "answered with more than %d MiB: use a shorter span or a narrower query", c.maxBytes>>20)
 	case errors.Is(err, errLongSeries):
-		return c.failure(errors.Join(err, usage.ErrTooMuch), "answered with a series that is longer than the queried span")
+		return c.failure(tooLarge, errors.Join(err, usage.ErrTooMuch), "answered with a series that is longer than the queried span")
 	case errors.As(err, &dial) && dial.Op == "dial", errors.As(err, new(*net.DNSError)):
 		// The server never received the query: a smaller one would not be answered either.
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		return c.failure(errors.Join(err, usage.ErrTooMuch), "did not answer within %s: use a shorter span or a simpler query, or a longer timeout", c.timeout)
+		return c.failure(noAnswer, errors.Join(err, usage.ErrTooMuch), "did not answer within %s: use a shorter span or a simpler query, or a longer timeout", c.timeout)
 	case errors.As(err, new(*tls.CertificateVerificationError)):
-		return c.failure(err, "has a certificate that cannot be verified (%s): set tls.caSecret or tls.serverName", err)
+		return c.failure(noAnswer, err, "has a certificate that cannot be verified (%s): set tls.caSecret or tls.serverName", err)
 	}
-	return c.failure(err, "cannot be reached (%s): attune retries at the next cycle", ownAddress.ReplaceAllString(err.Error(), ""))
+	return c.failure(noAnswer, err, "cannot be reached (%s): attune retries at the next cycle", ownAddress.ReplaceAllString(err.Error(), ""))
 }
 
 // ownAddress is the local end of a connection in an error's text, as in "read tcp 10.0.0.1:41234->10.0.0.2:9090". It
@@ -72,25 +89,25 @@ func (c *Client) statusFailure(status int, body []byte) *Failure {
 	}
 	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
-		return c.failure(nil, "rejects the credentials (HTTP %d): check the secret of the source and its tenant header", status)
+		return c.failure(said.public(), nil, "rejects the credentials (HTTP %d): check the secret of the source and its tenant header", status)
 	case status == http.StatusTooManyRequests:
-		return c.failure(nil, "limits the rate of queries (HTTP 429%s): attune retries at the next cycle", said.suffix())
+		return c.failure(said.public(), nil, "limits the rate of queries (HTTP 429%s): attune retries at the next cycle", said.suffix())
 	case said.wantsLess(status):
-		return c.failure(usage.ErrTooMuch, "rejects the query as too large (HTTP %d%s): use a shorter span or a simpler query", status, said.suffix())
+		return c.failure(said.public(), usage.ErrTooMuch, "rejects the query as too large (HTTP %d%s): use a shorter span or a simpler query", status, said.suffix())
 	case status >= 500:
-		return c.failure(nil, "failed (HTTP %d%s): attune retries at the next cycle", status, said.suffix())
+		return c.failure(said.public(), nil, "failed (HTTP %d%s): attune retries at the next cycle", status, said.suffix())
 	case said.Status == "":
-		return c.failure(nil, "does not serve the Prometheus HTTP API (HTTP %d): check the address and its path", status)
+		return c.failure(said.public(), nil, "does not serve the Prometheus HTTP API (HTTP %d): check the address and its path", status)
 	}
-	return c.failure(nil, "rejects the query (HTTP %d%s): check the query and the source's parameters", status, said.suffix())
+	return c.failure(said.public(), nil, "rejects the query (HTTP %d%s): check the query and the source's parameters", status, said.suffix())
 }
 
 // envelopeFailure returns the Failure of an answer that reports an error.
 func (c *Client) envelopeFailure(said envelope) *Failure {
 	if said.wantsLess(http.StatusOK) {
-		return c.failure(usage.ErrTooMuch, "rejects the query as too large (%s): use a shorter span or a simpler query", said.text())
+		return c.failure(said.public(), usage.ErrTooMuch, "rejects the query as too large (%s): use a shorter span or a simpler query", said.text())
 	}
-	return c.failure(nil, "answered with an error (%s): check the query and the source's parameters", said.text())
+	return c.failure(said.public(), nil, "answered with an error (%s): check the query and the source's parameters", said.text())
 }
 
 // decodeFailure returns the Failure of an answer that cannot be decoded.
@@ -98,16 +115,34 @@ func (c *Client) decodeFailure(err error) *Failure {
 	var syntax *json.SyntaxError
 	switch {
 	case errors.Is(err, errNotAnAnswer), errors.As(err, &syntax) && syntax.Offset <= 1:
-		return c.failure(err, "does not serve the Prometheus HTTP API (the answer is not its JSON): check the address and its path")
+		return c.failure(noAnswer, err, "does not serve the Prometheus HTTP API (the answer is not its JSON): check the address and its path")
 	case isDecoding(err):
-		return c.failure(err, "sent an incomplete or unreadable answer (%s): attune retries at the next cycle", err)
+		return c.failure(noAnswer, err, "sent an incomplete or unreadable answer (%s): attune retries at the next cycle", err)
 	}
 	return c.transportFailure(err)
 }
 
-// failure returns a Failure of this client. The sentence continues after the address.
-func (c *Client) failure(cause error, format string, arguments ...any) *Failure {
-	return &Failure{c.shown + " " + fmt.Sprintf(format, arguments...), cause}
+// failure returns a Failure of this client. The sentence continues after the address; it is the public one if a policy
+// names the server.
+func (c *Client) failure(shown public, cause error, format string, arguments ...any) *Failure {
+	f := &Failure{detail: c.shown + " " + fmt.Sprintf(format, arguments...), cause: cause}
+	f.sentence = f.detail
+	if c.policySource {
+		f.sentence = c.shown + " " + string(shown)
+	}
+	return f
+}
+
+// public returns rejected or tooLarge only for an error in the form of the Prometheus HTTP API. Other servers have JSON
+// errors too, such as the API server and a kubelet.
+func (e envelope) public() public {
+	switch {
+	case e.Status != "error" || e.ErrorType == "":
+		return noAnswer
+	case e.wantsLess(http.StatusOK):
+		return tooLarge
+	}
+	return rejected
 }
 
 // WithoutURL removes the URL from an error, because its parameters may be secret.
@@ -121,10 +156,9 @@ func WithoutURL(err error) error {
 // maxSaid bounds the repeated text of a server.
 const maxSaid = 300
 
-// text returns the server's error in one line of at most maxSaid bytes, as valid UTF-8.
+// text returns the server's error in one line of at most maxSaid bytes (see clip.Line).
 func (e envelope) text() string {
-	words := strings.Join(strings.Fields(strings.ToValidUTF8(e.Error, "")), " ")
-	return clip.Marked(words, maxSaid)
+	return clip.Marked(clip.Line(e.Error), maxSaid)
 }
 
 // suffix returns a colon and the text; empty if there is no text.

@@ -119,13 +119,14 @@ func TestFailureOfAnAddressThatIsNotAllowed(t *testing.T) {
 
 	server := newServer(t, cpu(t, "prometheus.json"))
 	failure = fails(t, prometheus.Config{Address: server.URL, PolicySource: true})
-	assert.Contains(t, failure.Error(), addressRefused, "loopback, from a policy")
+	assert.Contains(t, failure.Error(), "is not allowed as the usage source of a policy", "loopback, from a policy")
 	assert.Empty(t, server.asked())
 }
 
 func TestFailureOfANameForAnAddressThatIsNotAllowed(t *testing.T) {
 	failure := fails(t, prometheus.Config{Address: "http://localhost:1", PolicySource: true})
-	assert.Contains(t, failure.Error(), addressRefused, "the address is checked, not the name")
+	assert.Contains(t, failure.Detail(), addressRefused, "the address is checked, not the name")
+	assert.NotContains(t, failure.Error(), "127.0.0.1")
 }
 
 func TestFailureOfATimeout(t *testing.T) {
@@ -241,4 +242,114 @@ func TestCertificates(t *testing.T) {
 			require.NoError(t, err)
 		})
 	}
+}
+
+// The operator reaches servers that the author of a policy may not. So all servers that do not answer like Prometheus
+// have one sentence: it must not say which names, ports and services exist.
+func TestFailuresOfAPolicysServerAreNoPortScanner(t *testing.T) {
+	const page = "<html>hush</html>"
+	secure := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(secure.Close)
+	secure.Config.ErrorLog = discard()
+	silent := newServer(t, func(_ int, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	closed := listen(t)
+	require.NoError(t, closed.Close())
+	addresses := map[string]string{
+		"closed port": "http://" + closed.Addr().String(), "TLS": secure.URL, "no answer": silent.URL,
+		"another protocol": "http://" + banner(t, "SSH-2.0-OpenSSH_9.9 internal-host\r\n"),
+	}
+	for name, answer := range map[string]func(int, http.ResponseWriter, *http.Request){
+		"404": sends(404, "text/plain", "404 page not found"), "401": sends(401, "text/plain", "no org id"), "403": sends(403, "text/html", page),
+		"a page": sends(200, "text/html", page), "502": sends(502, "text/html", page), "429": sends(429, "text/plain", "wait"), "504": sends(504, "text/html", page),
+		"413": sends(413, "text/plain", ""), "other JSON": sends(200, jsonType, `{"status":"green"}`), "nothing": sends(200, jsonType, ""),
+		"the API server": sends(403, jsonType, `{"kind":"Status","status":"Failure","message":"User \"system:anonymous\" cannot get path","code":403}`),
+		"a redirect": func(_ int, w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://vault.hush.svc/", http.StatusTemporaryRedirect)
+		},
+	} {
+		addresses[name] = newServer(t, answer).URL
+	}
+	check := func(config prometheus.Config) func(*testing.T) {
+		return func(t *testing.T) {
+			failure := fails(t, config)
+			assert.Equal(t, config.Address+" gave no answer of a Prometheus server: check the address, its network policies, TLS settings and credentials; "+
+				"the log of the operator has the cause", failure.Error())
+			assert.NotEqual(t, failure.Error(), failure.Detail(), "the operator's log has the cause")
+		}
+	}
+	for name, address := range addresses {
+		t.Run(name, check(prometheus.Config{Address: address, Timeout: 200 * time.Millisecond, PolicySource: true, Through: http.DefaultTransport}))
+	}
+	t.Run("no such name", check(prometheus.Config{Address: "http://vault.payroll", PolicySource: true, Through: noSuchName{}}))
+}
+
+// noSuchName is a transport that cannot resolve any name.
+type noSuchName struct{}
+
+func (noSuchName) RoundTrip(r *http.Request) (*http.Response, error) {
+	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: r.URL.Hostname(), Server: "10.96.0.10:53", IsNotFound: true}}
+}
+
+// A server that answers like Prometheus has a sentence of its own, and never repeats its words.
+func TestFailuresOfAPolicysPrometheus(t *testing.T) {
+	said := func(kind, text string) string {
+		return fmt.Sprintf(`{"status":"error","errorType":%q,"error":%q}`, kind, text)
+	}
+	for name, test := range map[string]struct {
+		answer func(int, http.ResponseWriter, *http.Request)
+		want   string
+		less   bool
+	}{
+		"a rejected query":           {sends(400, jsonType, said("bad_data", "hush")), "rejects the query: ", false},
+		"an error as a success":      {sends(200, jsonType, said("internal", "hush")), "rejects the query: ", false},
+		"a query that is too large":  {sends(422, jsonType, said("execution", "hush")), "cannot answer a query of this size: ", true},
+		"an answer that is too long": {sends(200, jsonType, recorded(t, "prometheus.json")), "cannot answer a query of this size: ", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := newServer(t, test.answer)
+			failure := failsOfPolicy(t, prometheus.Config{Address: server.URL, MaxBytes: 200})
+			assert.True(t, strings.HasPrefix(failure.Error(), server.URL+" "+test.want), failure.Error())
+			assert.NotContains(t, failure.Error(), "HTTP")
+			assert.Equal(t, test.less, errors.Is(failure, usage.ErrTooMuch))
+		})
+	}
+}
+
+// failsOfPolicy is fails for a server that a policy names. The client's own connection would refuse loopback.
+func failsOfPolicy(t *testing.T, config prometheus.Config) *prometheus.Failure {
+	t.Helper()
+	config.PolicySource, config.Through = true, http.DefaultTransport
+	return fails(t, config)
+}
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	return listener
+}
+
+// banner serves another protocol than HTTP, and returns its address.
+func banner(t *testing.T, words string) string {
+	t.Helper()
+	listener := listen(t)
+	go func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = connection.Write([]byte(words))
+			_ = connection.Close()
+		}
+	}()
+	return listener.Addr().String()
+}
+
+// Words of a server reach conditions, events and terminals.
+func TestFailureWithoutControlCharacters(t *testing.T) {
+	server := newServer(t, sends(400, jsonType, `{"status":"error","errorType":"bad_data","error":"\u001b]0;owned\u0007\u001b[2J\u202e evil\u0085\u2066"}`))
+	failure := fails(t, prometheus.Config{Address: server.URL})
+	assert.Contains(t, failure.Error(), "(HTTP 400: ]0;owned[2J evil)")
 }

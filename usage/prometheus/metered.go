@@ -22,8 +22,8 @@ type Metered struct {
 	Meter *Meter
 	// Namespace of the policies that name the server; empty for the operator's own server.
 	Namespace string
-	// Failed is called when the server gave no answer; nil: it is not called.
-	Failed func()
+	// Failed is called with the error when the server gave no answer; nil: it is not called.
+	Failed func(error)
 }
 
 var _ usage.Source = Metered{}
@@ -109,7 +109,7 @@ func (m Metered) count(what string, took time.Duration, err error) {
 		err = nil
 	}
 	if err != nil && m.Failed != nil {
-		m.Failed()
+		m.Failed(err)
 	}
 	m.Meter.Asked(m.Namespace, what, took, err)
 }

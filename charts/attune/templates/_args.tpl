@@ -3,6 +3,9 @@
 - --log-level={{ .Values.logLevel }}
 {{- if .Values.metrics.secure }}
 - --metrics-secure
+{{- with .Values.metrics.audience }}
+- {{ printf "--metrics-audience=%s" . | quote }}
+{{- end }}
 {{- end }}
 - --certs-provider={{ .Values.certs.provider }}
 {{- if eq .Values.certs.provider "self-signed" }}
@@ -84,6 +87,9 @@
 - --{{ $source }}-insecure-skip-verify
 {{- end }}
 {{- end }}
+{{- end }}
+{{- with .Values.usage.policySources.addresses }}
+- {{ printf "--policy-source-address=%s" (join "," .) | quote }}
 {{- end }}
 {{- if .Values.node.eviction.enabled }}
 - --eviction
