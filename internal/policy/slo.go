@@ -25,7 +25,7 @@ func (o *overlay) sloGuardrails(source usage.SourceSettings, operator Operator) 
 		before := o.found
 		o.checkGuardrail(path, g)
 		if o.found == before && scope.Namespace != "" {
-			o.checkScope(path, g, scope)
+			checkScope(o, path, g, scope)
 		}
 		if o.found == before {
 			sound = append(sound, g)
@@ -43,7 +43,7 @@ func (o *overlay) queryScope(level Level, source usage.SourceSettings, operator 
 	if level != Namespace && level != Policy || source.OfPolicy {
 		return QueryScope{}
 	}
-	s := QueryScope{Namespace: cmp.Or(o.namespaceOf(level), metav1.NamespaceDefault), Labels: o.clusterLabels(), Back: source.HistoryWindow}
+	s := QueryScope{Namespace: cmp.Or(o.namespaceOf(level), metav1.NamespaceDefault), Labels: clusterLabels(o.layers), Back: source.HistoryWindow}
 	if operator.Embedded && source.Prometheus == nil { // scraped series have no labels of servers
 		s.Back, s.Labels = scrapedFor, nil
 	}
@@ -51,7 +51,7 @@ func (o *overlay) queryScope(level Level, source usage.SourceSettings, operator 
 }
 
 // checkScope adds a problem if a query could read more than its scope, or if its cost has no bound.
-func (o *overlay) checkScope(path string, g v1alpha1.SLOGuardrail, scope QueryScope) {
+func checkScope(o *overlay, path string, g v1alpha1.SLOGuardrail, scope QueryScope) {
 	if _, err := scope.Restrict(g.Query, nil); err != nil {
 		o.invalid(path, "%s[%s].query %s %s", path, clip.Marked(g.Name, mostQuoted), o.quote(path, clip.Marked(g.Query, mostOfQuery)), err)
 	}

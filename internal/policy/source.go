@@ -97,8 +97,8 @@ func (o *overlay) labels(path string) map[string]string {
 }
 
 // clusterLabels returns the valid labels that the AttuneDefaults set; nil: none.
-func (o *overlay) clusterLabels() (bound map[string]string) {
-	for _, l := range o.layers {
+func clusterLabels(layers []layer) (bound map[string]string) {
+	for _, l := range layers {
 		if l.level != Cluster {
 			continue
 		}
@@ -114,7 +114,7 @@ func (o *overlay) clusterLabels() (bound map[string]string) {
 // bindLabels adds the labels of the AttuneDefaults to all queries of a server that no namespace names. Otherwise a
 // namespace could read the series of the same namespace in another cluster with the operator's credentials.
 func (o *overlay) bindLabels(path string, s *usage.SourceSettings) {
-	bound := o.clusterLabels()
+	bound := clusterLabels(o.layers)
 	if o.origin[path].ofCluster() { // of the same administrator
 		return
 	}
