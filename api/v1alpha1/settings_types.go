@@ -527,8 +527,9 @@ type SLOGuardrail struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
-	// Query is PromQL with one number as the result. At admission only its brackets and quotes are checked. If the
-	// query fails later, attune accepts the resize but does not continue to the other pods.
+	// Query is PromQL with one number as the result. If the query fails, attune accepts the resize but does not
+	// continue to the other pods. On a server that its namespace does not name itself, a query of an AttunePolicy or
+	// AttuneNamespaceDefaults reads only series with the namespace as their label namespace.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=4096
 	Query string `json:"query"`

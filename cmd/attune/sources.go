@@ -13,6 +13,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -64,6 +65,8 @@ type sources struct {
 	logged *lru.Cache
 	// clients caches the connections to servers for requests about observed pods and nodes.
 	clients prometheus.Clients
+	// turns are whose guardrails are evaluated.
+	turns turns
 	// largest is the largest known node, and facts returns what the caches know about a container. Samples that exceed
 	// them are dropped.
 	largest *board.Largest
@@ -230,9 +233,72 @@ func (s *sources) judge() usage.Judge { return usage.Judge{Most: s.most, Of: s.f
 // most is the upper bound of samples on the largest known node.
 func (s *sources) most() usage.Most { return usage.MostOn(s.largest.Node()) }
 
-// gauge returns the source for observing pods with these settings.
+// gauge returns the source for observing pods with these settings. Queries of a namespace's guardrails read only what
+// it may read.
 func (s *sources) gauge(settings policy.Settings) (workload.Gauge, error) {
-	return s.of(settings.Source).gauge(settings.Source)
+	gauge, err := s.of(settings.Source).gauge(settings.Source)
+	if err != nil || settings.GuardrailScope.Namespace == "" {
+		return gauge, err
+	}
+	confined := confinedGauge{Gauge: gauge, scope: settings.GuardrailScope, value: gauge.Value, turn: s.turns.of(settings.GuardrailScope.Namespace)}
+	if scraped, is := gauge.(*embedded.Source); is { // its series have no labels of servers
+		confined.value = scraped.ValueOfNamespace
+		return confined, nil
+	}
+	if settings.Source.Prometheus == nil {
+		confined.labels = s.server.Labels
+	}
+	return confined, nil
+}
+
+// confinedGauge evaluates the guardrails of a namespace on a source that the cluster's administrator has set.
+type confinedGauge struct {
+	workload.Gauge
+	scope policy.QueryScope
+	// labels that every selector must have, in addition to those of the scope.
+	labels map[string]string
+	value  func(ctx context.Context, query string, at time.Time) (float64, error)
+	// turn is taken while a query of the namespace is evaluated.
+	turn chan struct{}
+}
+
+// Value checks the query again: the settings may be older than a change of the limits.
+func (g confinedGauge) Value(ctx context.Context, query string, at time.Time) (float64, error) {
+	restricted, err := g.scope.Restrict(query, g.labels)
+	if err != nil {
+		return 0, fmt.Errorf("the query %w", err)
+	}
+	select {
+	case g.turn <- struct{}{}:
+		defer func() { <-g.turn }()
+	case <-ctx.Done():
+		return 0, fmt.Errorf("another guardrail of namespace %s is still evaluated: %w", g.scope.Namespace, ctx.Err())
+	}
+	return g.value(ctx, restricted, at)
+}
+
+// turns allows one query of a namespace at a time, so that its queries together use the memory of one.
+type turns struct {
+	mutex sync.Mutex
+	known *lru.Cache
+}
+
+// mostTurns bounds the namespaces that turns knows. A namespace that is forgotten may have one more query.
+const mostTurns = 10_000
+
+// of returns a channel with room for one query of the namespace.
+func (x *turns) of(namespace string) chan struct{} {
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	if x.known == nil {
+		x.known = lru.New(mostTurns)
+	}
+	if turn, known := x.known.Get(namespace); known {
+		return turn.(chan struct{})
+	}
+	turn := make(chan struct{}, 1)
+	x.known.Add(namespace, turn)
+	return turn
 }
 
 // climbs returns the source of recent memory usage for these settings.

@@ -42,7 +42,6 @@ func resolve(o *overlay, operator Operator) (Settings, error) {
 		EvictionRanking: oneOf(o, "node.evictionRanking", "", rankings, func(l layer) *v1alpha1.EvictionRanking { return l.Node.EvictionRanking }),
 		NodeGroup:       o.nodeGroup(),
 		StartupBoost:    o.startupBoost(),
-		Resize:          resize.Rules{Guardrails: o.sloGuardrails()},
 		Weight:          int32(within(o, "weight", weight, 1, 1000, func(l layer) *int32 { return l.weight })),
 		Pricing:         o.prices(),
 		Origin:          o.origin,
@@ -51,7 +50,9 @@ func resolve(o *overlay, operator Operator) (Settings, error) {
 	s.EvictionRanking = o.capped(s.EvictionRanking)
 	s.Scraped = operator.Embedded && s.Source.Prometheus == nil
 	s.Recommender = o.estimates(s.Source)
-	s.Resize = o.rules(s.Source, s.Resize.Guardrails)
+	guardrails, scope := o.sloGuardrails(s.Source, operator)
+	s.GuardrailScope = scope
+	s.Resize = o.rules(s.Source, guardrails)
 	if s.Strategy == v1alpha1.StrategyAdaptive {
 		s.Recommender.Adaptive = recommender.AdaptiveSettings{Risk: accepted[s.Risk], Cadence: s.Resize.Cooldown}
 	}

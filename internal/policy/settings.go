@@ -54,6 +54,8 @@ type Settings struct {
 	Recommender recommender.Settings
 	// Resize has the rules for resizes of running pods.
 	Resize resize.Rules
+	// GuardrailScope is what the queries of Resize.Guardrails may read on the source.
+	GuardrailScope QueryScope
 	// Source is where usage is read, and at which resolution.
 	Source usage.SourceSettings
 

@@ -1,29 +1,60 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/clip"
+	"attune.io/attune/usage"
 )
 
 // comparisons are the operators between a guardrail's result and its threshold.
 var comparisons = []v1alpha1.Comparison{"<", "<=", ">", ">="}
 
-// sloGuardrails returns the valid guardrails. It adds a problem for each invalid one.
-func (o *overlay) sloGuardrails() []v1alpha1.SLOGuardrail {
+// sloGuardrails returns the valid guardrails, and what their queries may read. It adds a problem for each invalid one.
+func (o *overlay) sloGuardrails(source usage.SourceSettings, operator Operator) (sound []v1alpha1.SLOGuardrail, scope QueryScope) {
 	const path = "sloGuardrails"
-	var sound []v1alpha1.SLOGuardrail
-	for _, g := range pick(o, path, nil, func(l layer) *[]v1alpha1.SLOGuardrail { return list(l.SLOGuardrails) }) {
+	guardrails := pick(o, path, nil, func(l layer) *[]v1alpha1.SLOGuardrail { return list(l.SLOGuardrails) })
+	scope = o.queryScope(o.origin[path], source, operator)
+	for _, g := range guardrails {
 		before := o.found
 		o.checkGuardrail(path, g)
+		if o.found == before && scope.Namespace != "" {
+			checkScope(o, path, g, scope)
+		}
 		if o.found == before {
 			sound = append(sound, g)
 		}
 	}
-	return sound
+	if len(sound) == 0 {
+		scope = QueryScope{}
+	}
+	return sound, scope
+}
+
+// queryScope returns what guardrails of a level may read. Those of the cluster's administrator may read everything, and
+// those of a namespace everything on a server that the namespace names, with its own credentials.
+func (o *overlay) queryScope(level Level, source usage.SourceSettings, operator Operator) QueryScope {
+	if level != Namespace && level != Policy || source.OfPolicy {
+		return QueryScope{}
+	}
+	s := QueryScope{Namespace: cmp.Or(o.namespaceOf(level), metav1.NamespaceDefault), Labels: clusterLabels(o.layers), Back: source.HistoryWindow}
+	if operator.Embedded && source.Prometheus == nil { // scraped series have no labels of servers
+		s.Back, s.Labels = scrapedFor, nil
+	}
+	return s
+}
+
+// checkScope adds a problem if a query could read more than its scope, or if its cost has no bound.
+func checkScope(o *overlay, path string, g v1alpha1.SLOGuardrail, scope QueryScope) {
+	if _, err := scope.Restrict(g.Query, nil); err != nil {
+		o.invalid(path, "%s[%s].query %s %s", path, clip.Marked(g.Name, mostQuoted), o.quote(path, clip.Marked(g.Query, mostOfQuery)), err)
+	}
 }
 
 // checkGuardrail adds a problem for each invalid part of a guardrail.

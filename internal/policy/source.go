@@ -17,6 +17,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/clip"
+	"attune.io/attune/podview"
 	"attune.io/attune/usage"
 )
 
@@ -34,6 +35,9 @@ func (o *overlay) source(operator Operator, strategy v1alpha1.Strategy) usage.So
 	s.Labels = o.labels("metricsSource.labels")
 	s.Prometheus, s.Namespace = o.prometheus()
 	s.OfPolicy = s.Prometheus != nil && o.origin["metricsSource.prometheus.address"] != Cluster
+	if !s.OfPolicy {
+		o.bindLabels("metricsSource.labels", &s)
+	}
 	return s
 }
 
@@ -92,6 +96,36 @@ func (o *overlay) labels(path string) map[string]string {
 	return labels
 }
 
+// clusterLabels returns the valid labels that the AttuneDefaults set; nil: none.
+func clusterLabels(layers []layer) (bound map[string]string) {
+	for _, l := range layers {
+		if l.level != Cluster {
+			continue
+		}
+		for name, value := range l.MetricsSource.Labels {
+			if labelName.MatchString(name) && !slices.Contains(ownLabels, name) && value != "" {
+				podview.SetIn(&bound, name, string(value))
+			}
+		}
+	}
+	return bound
+}
+
+// bindLabels adds the labels of the AttuneDefaults to all queries of a server that no namespace names. Otherwise a
+// namespace could read the series of the same namespace in another cluster with the operator's credentials.
+func (o *overlay) bindLabels(path string, s *usage.SourceSettings) {
+	bound := clusterLabels(o.layers)
+	if o.origin[path].ofCluster() { // of the same administrator
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(bound)) {
+		if own, set := s.Labels[name]; set && own != bound[name] {
+			o.invalid(path, "%s.%s %s differs from the AttuneDefaults: use %s, or leave it out", path, name, o.quote(path, own), clip.Marked(bound[name], mostQuoted))
+		}
+		podview.SetIn(&s.Labels, name, bound[name])
+	}
+}
+
 // labelName is the label format of Prometheus, with a length limit.
 var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]{0,63}$`)
 
@@ -101,7 +135,8 @@ var ownLabels = []string{"__name__", "namespace", "pod", "container"}
 // prometheus merges the settings of the server. It returns nil if no address is set.
 //
 // Settings for one server must not be sent to another one: only the level that sets the address, and the levels above
-// it, count. Otherwise a policy could set its own address and receive a token from AttuneDefaults.
+// it, count. Otherwise a policy could set its own address and receive a token from AttuneDefaults. Only AttuneDefaults
+// set the other fields of their address. Otherwise a policy could use their token with a tenant's header of its choice.
 //
 // Credentials and TLS are read as one field, because their Secrets are in one namespace, returned as secrets. It is the
 // namespace of the object that names the Secrets. It is empty for AttuneDefaults (the operator's namespace) and without
@@ -119,6 +154,10 @@ func (o *overlay) prometheus() (source *v1alpha1.PrometheusSource, secrets strin
 		return nil, ""
 	}
 	above := &overlay{layers: o.from(o.origin[path+".address"]), origin: o.origin, note: o.note}
+	if o.origin[path+".address"] == Cluster {
+		above.layers = above.layers[:1]
+		o.refuseForeignServer(path)
+	}
 	source = orEmpty(pick(above, path+".credentials", nil, credentialsOf))
 	source.Address = address
 	source.Headers = pick(above, path+".headers", nil, func(l layer) *map[string]string { return dict(l.MetricsSource.Prometheus.Headers) })
@@ -185,6 +224,17 @@ func (o *overlay) refuseServerless(path string) {
 			o.origin[path] = l.level
 			o.invalid(path, "%s has no address for its other fields: set %s.address, e.g. http://prometheus.monitoring:9090", o.quote(path, path), path)
 			return
+		}
+	}
+}
+
+// refuseForeignServer reports headers or credentials of a namespace for the server of the AttuneDefaults.
+func (o *overlay) refuseForeignServer(path string) {
+	for _, l := range o.layers {
+		if l.level != Cluster && names(l.MetricsSource.Prometheus) {
+			o.origin[path] = l.level
+			o.invalid(path, "%s has no address for its other fields, and the server of the AttuneDefaults is queried only as they say: "+
+				"set %s.address too, e.g. http://prometheus.monitoring:9090, or leave the other fields out", o.quote(path, path), path)
 		}
 	}
 }

@@ -30,15 +30,6 @@ func TestServer(t *testing.T) {
 			&v1alpha1.PrometheusSource{Address: "http://mine:9090"}, ""},
 		"the same address too: it is named anew": {withToken, `metricsSource: {prometheus: {address: "http://central:9090"}}`,
 			&v1alpha1.PrometheusSource{Address: "http://central:9090"}, ""},
-		"own headers at the cluster's address": {withToken, `metricsSource: {prometheus: {headers: {X-Scope-OrgID: mine}}}`,
-			&v1alpha1.PrometheusSource{Address: "http://central:9090", Headers: map[string]string{"X-Scope-OrgID": "mine"}, BearerTokenSecret: token("central")}, ""},
-		"own token at the cluster's address": {withToken, `metricsSource: {prometheus: {bearerTokenSecret: {name: mine, key: token}}}`,
-			&v1alpha1.PrometheusSource{Address: "http://central:9090", Headers: map[string]string{"X-Scope-OrgID": "all"}, BearerTokenSecret: token("mine")}, "shop"},
-		"credentials are one field": {`metricsSource: {prometheus: {address: "http://central:9090", tls: {caSecret: {name: ca, key: token}}}}`,
-			`metricsSource: {prometheus: {bearerTokenSecret: {name: mine, key: token}}}`,
-			&v1alpha1.PrometheusSource{Address: "http://central:9090", BearerTokenSecret: token("mine")}, "shop"},
-		"parameters of a level without an address": {withToken, `metricsSource: {prometheus: {queryParameters: {dedup: "true"}}}`,
-			&v1alpha1.PrometheusSource{Address: "http://central:9090", Headers: map[string]string{"X-Scope-OrgID": "all"}, QueryParameters: map[string]string{"dedup": "true"}, BearerTokenSecret: token("central")}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := policy.Resolve(clusterDefaults(t, c.cluster), nil, aPolicy(t, c.policy))
@@ -47,6 +38,33 @@ func TestServer(t *testing.T) {
 			assert.Equal(t, c.namespace, s.Source.Namespace)
 			assert.Equal(t, strings.Contains(c.policy, "address"), s.Source.OfPolicy, "whoever names the address, with credentials or without")
 		})
+	}
+}
+
+// Only AttuneDefaults say how their server is queried: another header could select another tenant, with their token.
+func TestServerOfTheDefaultsIsQueriedAsTheySay(t *testing.T) {
+	cluster := clusterDefaults(t, `metricsSource: {prometheus: {address: "http://central:9090", headers: {X-Scope-OrgID: shop}, bearerTokenSecret: {name: central, key: token}}}`)
+	for name, fields := range map[string]string{
+		"headers": `{headers: {X-Scope-OrgID: payroll}}`, "parameters": `{queryParameters: {tenant: payroll}}`,
+		"token": `{bearerTokenSecret: {name: mine, key: token}}`, "tls": `{tls: {insecureSkipVerify: true}}`,
+		"password": `{basicAuth: {username: a, passwordSecret: {name: a, key: b}}}`,
+	} {
+		for level, resolve := range map[policy.Level]func(spec string) (policy.Settings, error){
+			policy.Policy: func(spec string) (policy.Settings, error) { return policy.Resolve(cluster, nil, aPolicy(t, spec)) },
+			policy.Namespace: func(spec string) (policy.Settings, error) {
+				return policy.Resolve(cluster, namespaceDefaults(t, spec), aPolicy(t, `{weight: 1}`))
+			},
+		} {
+			t.Run(name+" of "+string(level), func(t *testing.T) {
+				s, err := resolve(`metricsSource: {prometheus: ` + fields + `}`)
+				found := problems(t, err)
+				require.Len(t, found, 1)
+				assert.Equal(t, []policy.Level{level}, found[0].Levels)
+				assert.Contains(t, found[0].Sentence, "has no address for its other fields")
+				assert.Empty(t, cmp.Diff(cluster.Spec.MetricsSource.Prometheus, s.Source.Prometheus))
+				assert.Empty(t, s.Source.Namespace)
+			})
+		}
 	}
 }
 
@@ -327,7 +345,9 @@ func TestLabels(t *testing.T) {
 		"none":             {``, `{weight: 1}`, nil, ``},
 		"a cluster":        {``, `metricsSource: {labels: {cluster: eu-1}}`, map[string]string{"cluster": "eu-1"}, ``},
 		"of the defaults":  {`metricsSource: {labels: {cluster: eu-1}}`, `{weight: 1}`, map[string]string{"cluster": "eu-1"}, ``},
-		"one level's":      {`metricsSource: {labels: {cluster: eu-1}}`, `metricsSource: {labels: {job: kubelet}}`, map[string]string{"job": "kubelet"}, ``},
+		"of both":          {`metricsSource: {labels: {cluster: eu-1}}`, `metricsSource: {labels: {job: kubelet}}`, map[string]string{"cluster": "eu-1", "job": "kubelet"}, ``},
+		"another cluster":  {`metricsSource: {labels: {cluster: eu-1}}`, `metricsSource: {labels: {cluster: us-1}}`, map[string]string{"cluster": "eu-1"}, `metricsSource.labels.cluster us-1 differs from the AttuneDefaults: use eu-1, or leave it out`},
+		"its own server":   {`metricsSource: {labels: {cluster: eu-1}}`, `metricsSource: {labels: {job: kubelet}, prometheus: {address: "http://mine:9090"}}`, map[string]string{"job": "kubelet"}, ``},
 		"another pod":      {``, `metricsSource: {labels: {pod: x, cluster: a}}`, map[string]string{"cluster": "a"}, `metricsSource.labels holds "pod: x", which must be`},
 		"no name":          {``, `metricsSource: {labels: {"a-b": x}}`, map[string]string{}, `metricsSource.labels holds "a-b: x", which must be`},
 		"the end of it":    {``, `metricsSource: {labels: {"x\"} or up{y": x}}`, map[string]string{}, `which must be the name of a label`},

@@ -16,9 +16,10 @@ import (
 )
 
 // newEngine makes the query engine. Its lookback is 5 minutes, the default of Prometheus.
-func newEngine(o Options) *promql.Engine {
+// samples bounds the samples that one query may hold.
+func newEngine(o Options, samples int) *promql.Engine {
 	return promql.NewEngine(promql.EngineOpts{
-		Logger: o.Log, MaxSamples: maxSamples, Timeout: maxQuery, LookbackDelta: 5 * time.Minute,
+		Logger: o.Log, MaxSamples: samples, Timeout: maxQuery, LookbackDelta: 5 * time.Minute,
 		EnableAtModifier: true, EnableNegativeOffset: true,
 		NoStepSubqueryIntervalFn: func(int64) int64 { return o.Interval.Milliseconds() },
 	})
@@ -64,9 +65,19 @@ func (s *Source) askRange(ctx context.Context, expression string, query usage.Qu
 // Value evaluates an expression at one time. The expression must return one number: a scalar, or a vector of one
 // series. A histogram is NaN. Errors are prometheus.ErrNoValue, prometheus.ErrManyValues, usage.ErrTooMuch, or describe
 // the problem of the query, such as a window longer than memory.
-func (s *Source) Value(ctx context.Context, expression string, at time.Time) (value float64, err error) {
+func (s *Source) Value(ctx context.Context, expression string, at time.Time) (float64, error) {
+	return s.valueOf(ctx, s.engine, expression, at)
+}
+
+// ValueOfNamespace is Value for a query that reads the series of one namespace: it may hold fewer samples, so that the
+// queries of several namespaces together fit into memory.
+func (s *Source) ValueOfNamespace(ctx context.Context, expression string, at time.Time) (float64, error) {
+	return s.valueOf(ctx, s.small, expression, at)
+}
+
+func (s *Source) valueOf(ctx context.Context, engine *promql.Engine, expression string, at time.Time) (value float64, err error) {
 	build := func(from storage.Queryable) (promql.Query, error) {
-		return s.engine.NewInstantQuery(ctx, from, nil, expression, at)
+		return engine.NewInstantQuery(ctx, from, nil, expression, at)
 	}
 	err = s.ask(ctx, true, build, func(result *promql.Result) error {
 		value, err = onlyValue(result.Value)

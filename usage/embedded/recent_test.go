@@ -269,3 +269,21 @@ func TestTheSamplesOfANamespaceAreBounded(t *testing.T) {
 	assert.Contains(t, f.log.String(), "Keeping one hour of samples for all namespaces again")
 	assert.Zero(t, testutil.ToFloat64(f.options.Metrics.shortened))
 }
+
+// A query about one namespace holds fewer samples than one of an administrator, so that the queries of several namespaces
+// together fit into memory.
+func TestQueriesOfANamespaceHoldFewerSamples(t *testing.T) {
+	f := newFixture(t, World(oneContainer), noon)
+	const query = "sum_over_time(vector(1)[1h:1s])" // 3,600 samples
+	for limit, works := range map[int]bool{1000: false, 10_000: true} {
+		f.small = newEngine(f.options, limit)
+		value, err := f.ValueOfNamespace(t.Context(), query, noon)
+		if !works {
+			require.ErrorIs(t, err, usage.ErrTooMuch)
+			continue
+		}
+		require.NoError(t, err)
+		assert.Greater(t, value, 3000.)
+	}
+	assert.Less(t, maxSamplesOfNamespace, maxSamples)
+}

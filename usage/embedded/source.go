@@ -36,6 +36,9 @@ import (
 const (
 	// maxSamples bounds the samples that one query may hold in memory, 16 bytes each; beyond it, usage.ErrTooMuch.
 	maxSamples = 5_000_000
+	// maxSamplesOfNamespace is the same for a query about one namespace: twice what memory keeps of a namespace
+	// (mostSamples).
+	maxSamplesOfNamespace = 2 * mostSamples
 	// maxQuery bounds the time of one query; beyond it, usage.ErrTooMuch.
 	maxQuery = time.Minute
 	// lookEvery is how often old samples are removed from memory and the gauges are set.
@@ -75,6 +78,8 @@ type Source struct {
 	monitor *monitor
 	// engine evaluates expressions over recent. maxSamples and maxQuery limit each query.
 	engine *promql.Engine
+	// small evaluates expressions about one namespace, up to maxSamplesOfNamespace.
+	small  *promql.Engine
 	recent *recent
 	// started is closed when scraping begins; queries wait for it.
 	started chan struct{}
@@ -85,7 +90,7 @@ var _ usage.Source = (*Source)(nil)
 // New returns a source. It scrapes no kubelet before Start.
 func New(o Options) *Source {
 	s := newScraper(o, newRecent(o.Clock.Now()))
-	return &Source{options: o, scraper: s, monitor: &monitor{scraper: s}, engine: newEngine(o), recent: s.recent, started: make(chan struct{})}
+	return &Source{options: o, scraper: s, monitor: &monitor{scraper: s}, engine: newEngine(o, maxSamples), small: newEngine(o, maxSamplesOfNamespace), recent: s.recent, started: make(chan struct{})}
 }
 
 // Start scrapes until the context ends, and returns after the last scrape has ended. It always returns nil. It

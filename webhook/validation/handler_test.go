@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	goruntime "runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -226,14 +228,44 @@ func TestQueriesThatAreNoPromQLAreWarnings(t *testing.T) {
 		`rate(up)`:                                        {`sloGuardrails[errors].query is not PromQL: 1:6: parse error: expected type range vector in call to function "rate", got instant vector`},
 		`sum(errs) > > 1`:                                 {`sloGuardrails[errors].query is not PromQL: 1:13: parse error: unexpected <op:>>`},
 	} {
-		p := aPolicy(t, `{}`)
-		p.Spec.SLOGuardrails = []v1alpha1.SLOGuardrail{{Name: "errors", Query: query, Threshold: "1", Comparison: "<"}}
-		h := handler(t, stored{})
-		h.Operator.SourceNamespaces = []string{"*"}
-		answer := h.Handle(t.Context(), request(t, admissionv1.Create, p, nil))
+		answer := admitQuery(t, `{metricsSource: {prometheus: {address: "http://mine:9090"}}}`, query)
 		assert.True(t, answer.Allowed, query)
 		assert.Equal(t, want, answer.Warnings)
 	}
+}
+
+// admitQuery creates a policy with one guardrail in a namespace that may have them.
+func admitQuery(t *testing.T, spec, query string) admission.Response {
+	p := aPolicy(t, spec)
+	p.Spec.SLOGuardrails = []v1alpha1.SLOGuardrail{{Name: "errors", Query: query, Threshold: "1", Comparison: "<"}}
+	h := handler(t, stored{})
+	h.Operator.SourceNamespaces = []string{"*"}
+	return h.Handle(t.Context(), request(t, admissionv1.Create, p, nil))
+}
+
+// On a server of the cluster, a namespace reads its own series, with queries of bounded cost.
+func TestQueriesBeyondTheirNamespaceAreRefused(t *testing.T) {
+	for query, want := range map[string]string{
+		`sum(up{namespace="victim"})`:         `sloGuardrails[errors].query sum(up{namespace="victim"}) has the matcher namespace="victim", which excludes its own series: leave it out, attune adds namespace="`,
+		`count(label_join(up, "a", "", "b"))`: `sloGuardrails[errors].query count(label_join(up, "a", "", "b")) uses label_join, which guardrails of a namespace may not use`,
+		`sum(errs) > > 1`:                     `sloGuardrails[errors].query sum(errs) > > 1 is not PromQL: 1:13: parse error`,
+	} {
+		answer := admitQuery(t, `{}`, query)
+		assert.False(t, answer.Allowed, query)
+		assert.Contains(t, answer.Result.Message, want)
+	}
+	assert.True(t, admitQuery(t, `{}`, `sum(up)`).Allowed)
+}
+
+// A regular expression that compiles to many megabytes is not compiled, not even for a warning.
+func TestExpensiveQueriesAreNotParsed(t *testing.T) {
+	var before, after goruntime.MemStats
+	goruntime.ReadMemStats(&before)
+	answer := admitQuery(t, `{metricsSource: {prometheus: {address: "http://mine:9090"}}}`, `up{a=~"`+strings.Repeat(`\\pL`, 800)+`"}`)
+	goruntime.ReadMemStats(&after)
+	assert.True(t, answer.Allowed)
+	assert.Empty(t, answer.Warnings)
+	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(4<<20))
 }
 
 // A bound of memory without its unit is refused where it is new. One that is stored in defaults is a warning.
