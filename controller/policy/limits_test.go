@@ -62,4 +62,9 @@ func TestLoopStoresTheLimitsInForce(t *testing.T) {
 	run("bbbbb", "5Gi")
 	f.pass(t)
 	assert.Equal(t, []string{"4Gi 400Mi", "5Gi <nil>"}, stored())
+
+	f.pass(t)
+	run("ccccc", "6Gi")
+	f.pass(t)
+	assert.Equal(t, []string{"6Gi <nil>"}, stored(), "the decision of the last pass ends with the limits, although no usage is new")
 }

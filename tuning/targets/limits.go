@@ -2,6 +2,7 @@ package targets
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,6 +37,14 @@ func LimitsInForce(pods []*corev1.Pod) map[string]LimitInForce {
 		}
 	}
 	return out
+}
+
+// LimitsDigest returns a digest of the limits, without their times: a new time alone changes no decision. 0: no limits.
+func LimitsDigest(limits map[string]LimitInForce) (sum uint64) {
+	for name, l := range limits {
+		sum += podview.Hash(name + "=" + strconv.FormatInt(int64(l.Limit), 10))
+	}
+	return sum
 }
 
 // RaisesLimits reports whether a stored target raises a memory limit, or limits are stored: only then they matter.
