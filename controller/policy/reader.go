@@ -79,7 +79,7 @@ func (r reader) facts(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomm
 // limitsInForce returns the memory limits of the workload's running pods; nil: they do not matter, or are not known.
 func (r reader) limitsInForce(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecommendation, w workload.Workload) map[string]targets.LimitInForce {
 	if pass.settings.Strategy == v1alpha1.StrategyNode || !policy.SizesNewPods(pass.settings.Resize.Mode) ||
-		!(targets.View{Stored: rec.Spec, Workload: w}).RaisesLimits() {
+		!targets.RaisesLimits(&rec.Spec, w.Template) {
 		return nil
 	}
 	pods, err := lookup.Pods(ctx, r.client, w.Identity)
