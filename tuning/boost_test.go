@@ -156,6 +156,21 @@ func TestRestartedContainerGetsItsBoostAgain(t *testing.T) {
 			p.Spec.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.RestartContainer}}
 			return p
 		}()},
+		"a boost whose record is lost": {pod: func() *corev1.Pod {
+			p := restartedWithout(t, 1, time.Minute)
+			p.Spec.Containers[0].Resources = podview.ToRequirements(sizeOf(400, 0, 512, 1024))
+			return p
+		}()},
+		"another container was OOM-killed since": {pod: func() *corev1.Pod {
+			p := restartedWithout(t, 1, time.Minute)
+			p.Spec.Containers = append(p.Spec.Containers, *p.Spec.Containers[0].DeepCopy())
+			p.Spec.Containers[1].Name = "proxy"
+			p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, *p.Status.ContainerStatuses[0].DeepCopy())
+			proxy := &p.Status.ContainerStatuses[1]
+			proxy.Name, proxy.ContainerID = "proxy", "containerd://proxy"
+			proxy.LastTerminationState.Terminated.Reason, proxy.LastTerminationState.Terminated.FinishedAt = "OOMKilled", metav1.NewTime(now.Add(-5*time.Second))
+			return p
+		}()},
 		"no boost in the policy": {pod: restartedWithout(t, 1, time.Minute), change: func(w *tuning.View) { w.Policy.Settings.StartupBoost = nil }},
 		"maxAllowed":             {pod: restartedWithout(t, 1, time.Minute), change: func(w *tuning.View) { w.Policy.Settings.Recommender.Of[recommender.CPU].MaxAllowed = 300 }, want: 300},
 		"a paused policy":        {pod: restartedWithout(t, 1, time.Minute), change: func(w *tuning.View) { w.Policy.Settings.Resize.Paused = []string{"policy"} }},

@@ -65,8 +65,8 @@ func (d *starter) startResizes() *resize.Refusal {
 	return d.reports.refused.summary()
 }
 
-// beginUrgent begins only answers to OOM kills, raises before an OOM kill, and startup boosts after a restart. It runs in UrgentPart, before usage
-// sources are queried.
+// beginUrgent begins only answers to OOM kills, raises before an OOM kill, and startup boosts after a restart. It runs in
+// UrgentPart, before usage sources are queried.
 func (d *starter) beginUrgent() {
 	_, undone := d.view.undoing()
 	if d.view.Begin.Closed != nil || undone || d.view.Autoscalers.Refusal() != nil || !d.view.resizesPods() || d.pauses.paused != nil {
@@ -264,7 +264,10 @@ func (d *starter) boostAgain() {
 		return
 	}
 	cpu := d.view.Policy.Settings.Recommender.Of[recommender.CPU]
-	again := lifecycle.Reboost{Multiplier: b.Multiplier, Duration: b.Duration, Most: cpu.MaxAllowed, LimitsFollow: cpu.LimitsFollow}
+	again := lifecycle.Reboost{Multiplier: b.Multiplier, Duration: b.Duration, Most: cpu.MaxAllowed, LimitsFollow: cpu.LimitsFollow,
+		Target: func(container string) recommender.Amount {
+			return podview.FromPointer(recommender.CPU, d.view.target(container).Target.CPURequest)
+		}}
 	for _, pod := range d.view.Live() {
 		if !restarted(pod) || d.records.has(pod) || len(d.view.boosted(pod)) > 0 || d.view.Looked.Unread.of(pod) != nil || d.view.Looked.outOfDate(pod) {
 			continue

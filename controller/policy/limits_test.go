@@ -23,6 +23,9 @@ func (constant) Highest(history.Key, recommender.Resource, time.Time, time.Time)
 	return 400 * mi, true
 }
 
+// News does not change: no usage is new.
+func (constant) News(history.Key) uint64 { return 1 }
+
 // The loop stores the memory limits of the running pods when they change, and writes nothing for them while they do not.
 func TestLoopStoresTheLimitsInForce(t *testing.T) {
 	f := newFleet(t, 1)
@@ -62,4 +65,9 @@ func TestLoopStoresTheLimitsInForce(t *testing.T) {
 	run("bbbbb", "5Gi")
 	f.pass(t)
 	assert.Equal(t, []string{"4Gi 400Mi", "5Gi <nil>"}, stored())
+
+	f.pass(t)
+	run("ccccc", "6Gi")
+	f.pass(t)
+	assert.Equal(t, []string{"6Gi <nil>"}, stored(), "the decision of the last pass ends with the limits, although no usage is new")
 }

@@ -49,11 +49,7 @@ func (r reader) view(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomme
 	if fresh(v.History.Profiles, pass.now.Add(-pass.settings.Recommender.StaleAfter())) {
 		r.history.Await(pass.key(w, ""), false)
 	}
-	if pass.settings.Strategy != v1alpha1.StrategyNode && policy.SizesNewPods(pass.settings.Resize.Mode) && v.RaisesLimits() {
-		if pods, err := lookup.Pods(ctx, r.client, w.Identity); err == nil {
-			v.Limits = targets.LimitsInForce(pods)
-		}
-	}
+	v.Limits = r.limitsInForce(ctx, pass, rec, w)
 	v.History.Highest = func(container string, of recommender.Resource) node.Span {
 		return func(from, to time.Time) (recommender.Usage, bool) {
 			return r.history.Highest(pass.key(w, container), of, from, to)
@@ -74,10 +70,24 @@ func (r reader) facts(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomm
 	largest, _ := r.bound(ctx, pass, rec, w)
 	return targets.Decision{Holds: holds, Facts: targets.Facts{
 		Largest:        largest,
+		Limits:         targets.LimitsDigest(r.limitsInForce(ctx, pass, rec, w)),
 		Identity:       pass.identities[w.Identity],
 		Recommendation: rec.UID, RecommendationVersion: rec.ResourceVersion, Workload: w.UID, WorkloadVersion: w.Version,
 		Policy: pass.policy.UID, Generation: pass.policy.Generation, News: r.history.News(pass.key(w, "")),
 	}}, targets.Timeless(rec, pass.settings.Strategy, w.Kind)
+}
+
+// limitsInForce returns the memory limits of the workload's running pods; nil: they do not matter, or are not known.
+func (r reader) limitsInForce(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecommendation, w workload.Workload) map[string]targets.LimitInForce {
+	if pass.settings.Strategy == v1alpha1.StrategyNode || !policy.SizesNewPods(pass.settings.Resize.Mode) ||
+		!targets.RaisesLimits(&rec.Spec, w.Template) {
+		return nil
+	}
+	pods, err := lookup.Pods(ctx, r.client, w.Identity)
+	if err != nil {
+		return nil
+	}
+	return targets.LimitsInForce(pods)
 }
 
 // bound returns the most that the workload's pods may request (targets.LargestOf), and whether the node behind that

@@ -76,8 +76,8 @@ func scaler(o *unstructured.Unstructured) {
 	}
 }
 
-// vertical keeps the target and the mode of a VerticalPodAutoscaler, and whether it boosts. attune reads no other field, except the marks of
-// its own VPAs (package bridge) and whether they have a recommendation.
+// vertical keeps the target and the mode of a VerticalPodAutoscaler, and whether it boosts. attune reads only these, the
+// marks of its own VPAs (package bridge) and whether they have a recommendation.
 func vertical(vpa *unstructured.Unstructured) {
 	kept := copyTexts(vpa, [][]string{
 		{"spec", "targetRef", "apiVersion"}, {"spec", "targetRef", "kind"}, {"spec", "targetRef", "name"}, {"spec", "updatePolicy", "updateMode"},

@@ -134,6 +134,17 @@ func otherKill(c Case) resize.Verdict {
 			return resize.Verdict{OtherKill: true, Container: change.Container, Message: killMessage(change, t, c.Record) + ", which did not change its memory"}
 		}
 	}
+	if c.Record.Wave != resize.WaveReboost {
+		return resize.Verdict{}
+	}
+	// A boost may last long: it must not block the answer to a kill of another container.
+	for _, change := range c.Changes {
+		if started := change.Baseline.StartedAt; started != nil {
+			if kill := lifecycle.KilledAfterStart(c.Pod, started.Time); kill != nil {
+				return resize.Verdict{OtherKill: true, Container: kill.Container, Message: fmt.Sprintf("container %s was OOM-killed during the startup boost", kill.Container)}
+			}
+		}
+	}
 	return resize.Verdict{}
 }
 

@@ -114,6 +114,9 @@ type Reboost struct {
 	Duration   time.Duration
 	// Most is the highest CPU request of the policy, in millicores; 0: no bound.
 	Most recommender.Amount
+	// Target returns a container's recommended CPU request, in millicores; 0: not known. A boost is not more than the
+	// multiple of it: if the record of a boost is lost, the next one must not multiply the boosted CPU.
+	Target func(container string) recommender.Amount
 	// LimitsFollow: the CPU limit keeps its ratio to the request. Otherwise it stays, and bounds the request.
 	LimitsFollow bool
 }
@@ -131,8 +134,11 @@ func (b Reboost) Restarted(pod *corev1.Pod, seeded v1alpha1.Seeded, now time.Tim
 			now.Sub(status.State.Running.StartedAt.Time) >= b.Duration || podview.RestartPolicyFor(c, corev1.ResourceCPU) == corev1.RestartContainer {
 			continue
 		}
+		if KilledAfterStart(pod, status.State.Running.StartedAt.Time) != nil {
+			continue
+		}
 		has := podview.ReadSpec(c.Resources)[recommender.CPU]
-		if to := b.of(has); to.Request > has.Request {
+		if to := b.of(has, b.Target(c.Name)); to.Request > has.Request {
 			boosted = append(boosted, podview.Container{Name: c.Name, Sidecar: podview.IsSidecar(pod, c), Size: recommender.Size{recommender.CPU: to}})
 		}
 	}
@@ -145,10 +151,24 @@ func mayBoostAgain(status *corev1.ContainerStatus) bool {
 	return status.RestartCount > 0 && (status.RestartCount <= quickRestarts || last != nil && last.FinishedAt.Sub(last.StartedAt.Time) >= longRun)
 }
 
-// of returns the boosted CPU of a container, rounded up to a whole millicore; not less than it has.
-func (b Reboost) of(has recommender.Allocation) recommender.Allocation {
-	to := has
-	to.Request = recommender.Amount(math.Ceil(float64(has.Request) * b.Multiplier))
+// KilledAfterStart returns an OOM kill in a pod after one of its containers started, by the clock of its node; nil: there
+// is none. Its answer takes precedence over the boost of that container.
+func KilledAfterStart(pod *corev1.Pod, started time.Time) *podview.OOM {
+	for _, kill := range podview.OOMKills(pod) {
+		if kill.At.After(started) {
+			return &kill
+		}
+	}
+	return nil
+}
+
+// of returns the boosted CPU of a container, rounded up to a whole millicore.
+func (b Reboost) of(has recommender.Allocation, target recommender.Amount) recommender.Allocation {
+	to, base := has, has.Request
+	if target > 0 {
+		base = min(base, target)
+	}
+	to.Request = recommender.Amount(math.Ceil(float64(base) * b.Multiplier))
 	if b.Most > 0 {
 		to.Request = min(to.Request, b.Most)
 	}

@@ -369,6 +369,8 @@ func nextRaised(record v1alpha1.ResizeRecord, action Action, c Circumstances, no
 	}
 	over := action.Kind != Wait
 	switch {
+	case c.Climbs != "" && record.Wave == resize.WaveReboost:
+		return Action{Kind: Withdraw, Reason: resize.ReasonBoost, Message: c.Climbs, RequeueAfter: pollEvery}
 	case c.Climbs != "":
 		return Action{Kind: Forget, Result: ResultSuccess, Reason: record.Reason, Message: c.Climbs + "; its observation ends"}
 	case record.Reason != resize.ReasonClimb:
@@ -533,8 +535,8 @@ func deadlineOf(record v1alpha1.ResizeRecord) time.Time {
 	return ptr.Deref(record.Deadline, metav1.NewTime(record.WrittenAt.Add(MemoryActuatedFor))).Time
 }
 
-// WatchFor returns how long a record is observed; a boost after a restart: how long it lasts. After a change of CPU that is at least the rate window: the
-// throttling query covers that window, and its answer would otherwise include the time before the resize.
+// WatchFor returns how long a record is observed; a boost after a restart: how long it lasts. After a change of CPU it is
+// at least the rate window, because the throttling query covers that window.
 func WatchFor(record v1alpha1.ResizeRecord, rules resize.Rules) time.Duration {
 	period := rules.Observation
 	if record.Wave == resize.WaveReboost {

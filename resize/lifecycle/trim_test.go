@@ -43,7 +43,7 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	}}}, 1)
 	left, known := BoostLeft(pod, boosted, time.Hour, noon)
 	end, refusal := PlanBack(pod, boosted, caps, noon, WaveBoost, ReasonBoost)
-	out["Restarted"] = Reboost{Multiplier: 2, Duration: time.Hour}.Restarted(pod, v1alpha1.Seeded{Boosted: []v1alpha1.BoostedContainer{{Name: "app"}}}, noon)
+	out["Restarted"] = Reboost{Multiplier: 2, Duration: time.Hour, Target: func(string) recommender.Amount { return 0 }}.Restarted(pod, v1alpha1.Seeded{Boosted: []v1alpha1.BoostedContainer{{Name: "app"}}}, noon)
 	first, unstarted := PlanToStart(pod, wished, caps, noon)
 	out["PlanToStart"] = []any{first, unstarted}
 	out["Boosted"], out["BoostLeft"], out["PlanBack"] = boosted, []any{left, known}, []any{exact, kept, end, refusal}
@@ -51,6 +51,7 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	out["Admit"] = []any{admitted, refusal}
 	reached, refusal := WithinReach(pod, plan, world)
 	out["TurnedAway"] = TurnedAway(pod)
+	out["KilledAfterStart"] = KilledAfterStart(pod, noon)
 	out["WithinReach"] = []any{reached, refusal}
 	out["Fits"] = Fits(pod, plan, world)
 	out["Declined"] = Declined(nil, Outcome{Kind: OutcomeTerminal}, pod, plan, world)

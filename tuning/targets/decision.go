@@ -35,6 +35,8 @@ type Facts struct {
 	News uint64
 	// Largest is the most that the pods may request, in millicores and bytes (View.Largest).
 	Largest [2]recommender.Amount
+	// Limits is LimitsDigest of View.Limits. Pods start and are resized without any change of the other facts.
+	Limits uint64
 	// Silent is History.Silent.
 	Silent bool
 	// Identity is View.Identity.

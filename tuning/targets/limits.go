@@ -2,6 +2,7 @@ package targets
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,13 +39,33 @@ func LimitsInForce(pods []*corev1.Pod) map[string]LimitInForce {
 	return out
 }
 
+// LimitsDigest returns a digest of the limits, without their times: a new time alone changes no decision. 0: no limits.
+func LimitsDigest(limits map[string]LimitInForce) (sum uint64) {
+	for name, l := range limits {
+		sum += podview.Hash(name + "=" + strconv.FormatInt(int64(l.Limit), 10))
+	}
+	return sum
+}
+
 // RaisesLimits reports whether a stored target raises a memory limit, or limits are stored: only then they matter.
-func (v View) RaisesLimits() bool {
-	return slices.ContainsFunc(v.Stored.Containers, func(t v1alpha1.ContainerTarget) bool {
-		return len(t.MemoryLimits) > 0 || v.Workload.Template != nil && slices.ContainsFunc(v.Workload.Template.Spec.Containers, func(c corev1.Container) bool {
-			return c.Name == t.Name && podview.FromPointer(recommender.Memory, t.Target.MemoryLimit) > podview.ReadSpec(c.Resources)[recommender.Memory].Limit
-		})
-	})
+func RaisesLimits(stored *v1alpha1.AttuneRecommendationSpec, template *corev1.PodTemplateSpec) bool {
+	for i := range stored.Containers {
+		t := &stored.Containers[i]
+		if len(t.MemoryLimits) > 0 {
+			return true
+		}
+		if t.Target.MemoryLimit == nil || template == nil {
+			continue
+		}
+		for j := range template.Spec.Containers {
+			c := &template.Spec.Containers[j]
+			limit := c.Resources.Limits[corev1.ResourceMemory]
+			if c.Name == t.Name && t.Target.MemoryLimit.Cmp(limit) > 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // memoryLimits returns the last memory limits of a container's running pods, oldest first. It forgets them where they
