@@ -21,7 +21,7 @@ func (h Holds) WithStored(stored []v1alpha1.HPABinding, now time.Time) Holds {
 	for _, s := range stored {
 		r, ok := resourceOf(s.Resource)
 		b := Binding{HPA: s.HPA, Container: s.Container, Resource: r, Percent: s.Percent, Gone: now.UTC().Truncate(time.Second)}
-		if s.Gone != nil {
+		if s.Gone != nil && s.Gone.Time.Before(b.Gone) { // a time ahead is of a clock that was wrong
 			b.Gone = s.Gone.UTC().Truncate(time.Second)
 		}
 		// A binding to the same request is enough, also of another HPA: one may have been renamed.

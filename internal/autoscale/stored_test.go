@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
@@ -81,6 +82,17 @@ func TestHPAThatGoesAwayBlocksForADay(t *testing.T) {
 
 	back := hpas(scaler("web", 2, 40)).Of(stored).WithStored(hpas().Of(stored).WithStored([]v1alpha1.HPABinding{{HPA: "web", Resource: "cpu"}}, at).Stored(), at.Add(30*time.Second))
 	assert.Equal(t, []v1alpha1.HPABinding{{HPA: "web", Resource: "cpu", Percent: 70}}, back.Stored(), "it came back after 30 s")
+}
+
+// A replica whose clock was a month ahead stored the time. The block ends a day later, and is written once.
+func TestHPAGoneInTheFutureBlocksForADay(t *testing.T) {
+	at := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	rows := []v1alpha1.HPABinding{{HPA: "web", Resource: "cpu", Gone: &metav1.Time{Time: at.Add(30 * 24 * time.Hour)}}}
+	held := Holds{}.WithStored(rows, at)
+	require.NotNil(t, held.On("app", recommender.CPU))
+	rows = held.Stored()
+	assert.True(t, held.Equal(Holds{}.WithStored(rows, at.Add(time.Hour))), "nothing is written meanwhile")
+	assert.Nil(t, Holds{}.WithStored(rows, at.Add(24*time.Hour)).On("app", recommender.CPU))
 }
 
 func TestStoredHPABindingsAreBounded(t *testing.T) {

@@ -28,8 +28,9 @@ const (
 	// pendingAfter is how long a pod may wait for a node before Judge checks whether a node has room for its template's
 	// size.
 	pendingAfter = 10 * time.Minute
-	// startsEvery is the interval at which pods that do not start are checked.
-	startsEvery = 15 * time.Second
+	// startsEvery is the interval at which pods that do not start are checked. It grows to a twentieth of the time for
+	// which a pod waits, up to startsRarely: in a full cluster thousands of pods may wait for days.
+	startsEvery, startsRarely = 15 * time.Second, 5 * time.Minute
 	// rejectedLately is the maximum age of an unconfirmed answer of the API server.
 	rejectedLately = 5 * time.Minute
 	// inFlight is how long after a withdrawal the API server may still reject pods that admission processed before it.
@@ -223,7 +224,7 @@ func (d *judge) followTrialPod(w *v1alpha1.AdmissionWithdrawn) {
 		d.resume(fmt.Sprintf("pod %s has started with them", tried.Name))
 	default:
 		w.TrialPod = tried.Name
-		d.wake(startsEvery)
+		d.wake(d.checkAgain(tried))
 	}
 }
 
@@ -243,9 +244,18 @@ func (d *judge) find(since time.Time) *trouble {
 		if why != "" && found == nil && !pod.CreationTimestamp.Time.Before(since) {
 			found = &trouble{v1alpha1.ReasonPodsDoNotStart, why, d.in.Seeded(pod).Revision}
 		}
-		d.wake(startsEvery)
+		d.wake(d.checkAgain(pod))
 	}
 	return cmp.Or(found, d.deletedAgain(since))
+}
+
+// checkAgain returns the time until the next check of a pod that does not start.
+func (d *judge) checkAgain(pod *corev1.Pod) time.Duration {
+	waits := scheduledAt(pod)
+	if at, unschedulable := podview.UnschedulableSince(pod); unschedulable {
+		waits = at
+	}
+	return min(max(d.in.Now.Sub(waits)/20, startsEvery), startsRarely)
 }
 
 // ofPod returns why a created pod does not start because of its admission resources; empty: for no such reason, or not

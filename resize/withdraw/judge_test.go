@@ -218,3 +218,25 @@ func TestPodsThatTheKubeletRefusesWithdraw(t *testing.T) {
 		})
 	}
 }
+
+// A cluster without room has thousands of pods that wait for days, each with reads of nodes, pods or events.
+func TestPodsThatWaitForLongAreCheckedRarely(t *testing.T) {
+	in := input(now)
+	in.Seeded = func(*corev1.Pod) *v1alpha1.Seeded { return &v1alpha1.Seeded{Revision: "r"} }
+	waiting := func(age time.Duration) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now.Add(-age))}, Status: corev1.PodStatus{Phase: corev1.PodPending}}
+	}
+	for age, want := range map[time.Duration]time.Duration{
+		-time.Hour: 15 * time.Second, 0: 15 * time.Second, 5 * time.Minute: 15 * time.Second, 20 * time.Minute: time.Minute,
+		2 * time.Hour: 5 * time.Minute, 48 * time.Hour: 5 * time.Minute,
+	} {
+		in.Status, in.Pods = nil, []*corev1.Pod{waiting(age)}
+		assert.Equal(t, want, Judge(in).After, age)
+		in.Status = &v1alpha1.AdmissionWithdrawn{Since: metav1.NewTime(now.Add(-96 * time.Hour)), Until: metav1.NewTime(now.Add(-72 * time.Hour))}
+		if age >= 0 {
+			assert.Equal(t, want, Judge(in).After, "the one pod after a withdrawal, %s old", age)
+		}
+	}
+	in.Status, in.Pods = nil, []*corev1.Pod{waiting(48 * time.Hour), waiting(time.Minute)}
+	assert.Equal(t, 15*time.Second, Judge(in).After, "the youngest counts")
+}
