@@ -32,7 +32,9 @@ func Resolve(cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespa
 func resolve(o *overlay, operator Operator) (Settings, error) {
 	o.origin = map[string]Level{}
 	o.checkTarget()
-	o.putProfile()
+	if l, ok := profileLayer(oneOf(o, "profile", "", profiles, func(l layer) *v1alpha1.Profile { return l.Profile })); ok {
+		o.layers = append([]layer{l}, o.layers...)
+	}
 	strategy := o.strategy(operator)
 	s := Settings{
 		Source:          o.source(operator, strategy),
@@ -93,13 +95,12 @@ func SizesNewPods(mode v1alpha1.UpdateType) bool {
 // range in docs/quality.md.
 var accepted = map[v1alpha1.Risk]float64{v1alpha1.RiskLow: 0.3, v1alpha1.RiskMedium: 1, v1alpha1.RiskHigh: 3}
 
-// putProfile puts the values of the chosen profile under all layers, so that each field that a layer sets takes
-// precedence.
-func (o *overlay) putProfile() {
-	chosen := oneOf(o, "profile", "", profiles, func(l layer) *v1alpha1.Profile { return l.Profile })
+// profileLayer has the values of a profile. It is under all other layers: each field that one of them sets takes
+// precedence. false: no such profile.
+func profileLayer(chosen v1alpha1.Profile) (layer, bool) {
 	values, ok := profileValues[chosen]
 	if !ok {
-		return
+		return layer{}, false
 	}
 	of := func(percentile int32, overhead v1alpha1.Percent) v1alpha1.ResourceSettings {
 		return v1alpha1.ResourceSettings{Percentile: &percentile, Overhead: &overhead}
@@ -112,7 +113,7 @@ func (o *overlay) putProfile() {
 	if chosen == v1alpha1.ProfileReliability {
 		settings.Memory.AllowDecrease = new(bool)
 	}
-	o.layers = append([]layer{newLayer(Level(profileLevel+string(chosen)), "", settings)}, o.layers...)
+	return newLayer(Level(profileLevel+string(chosen)), "", settings), true
 }
 
 // profileLevel is the prefix of the level of a profile's values.

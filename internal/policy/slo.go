@@ -43,7 +43,7 @@ func (o *overlay) queryScope(level Level, source usage.SourceSettings, operator 
 	if level != Namespace && level != Policy || source.OfPolicy {
 		return QueryScope{}
 	}
-	s := QueryScope{Namespace: cmp.Or(o.namespaceOf(level), metav1.NamespaceDefault), Labels: clusterLabels(o.layers), Back: source.HistoryWindow}
+	s := QueryScope{Namespace: cmp.Or(namespaceOf(o.layers, level), metav1.NamespaceDefault), Labels: clusterLabels(o.layers), Back: source.HistoryWindow}
 	if operator.Embedded && source.Prometheus == nil { // scraped series have no labels of servers
 		s.Back, s.Labels = scrapedFor, nil
 	}

@@ -163,7 +163,7 @@ func (o *overlay) prometheus() (source *v1alpha1.PrometheusSource, secrets strin
 	source.Headers = pick(above, path+".headers", nil, func(l layer) *map[string]string { return dict(l.MetricsSource.Prometheus.Headers) })
 	o.checkHeaders(path+".headers", source.Headers)
 	source.QueryParameters = pick(above, path+".queryParameters", nil, func(l layer) *map[string]string { return dict(l.MetricsSource.Prometheus.QueryParameters) })
-	return source, o.namespaceOf(o.origin[path+".credentials"])
+	return source, namespaceOf(o.layers, o.origin[path+".credentials"])
 }
 
 // from returns the layers at and above a level.
@@ -173,8 +173,8 @@ func (o *overlay) from(level Level) []layer {
 }
 
 // namespaceOf returns the namespace of the object that sets a level; empty for AttuneDefaults and for built-in values.
-func (o *overlay) namespaceOf(level Level) string {
-	for _, l := range o.layers {
+func namespaceOf(layers []layer, level Level) string {
+	for _, l := range layers {
 		if l.level == level {
 			return l.namespace
 		}
