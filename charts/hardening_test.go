@@ -73,7 +73,7 @@ func TestVolumesHaveTheKeysThatAreRead(t *testing.T) {
 	seen := []string{}
 	for _, d := range all[*appsv1.Deployment](r) {
 		for _, volume := range d.Spec.Template.Spec.Volumes {
-			items := []corev1.KeyToPath{}
+			var items []corev1.KeyToPath
 			switch {
 			case volume.Secret != nil:
 				items = volume.Secret.Items

@@ -361,20 +361,27 @@ func nextReboosted(state State, record v1alpha1.ResizeRecord, rules resize.Rules
 const raiseWatch = 25 * time.Minute
 
 // nextRaised ends the observation of a pod that is about to be raised: the open record would block the raise, and the
-// record's size is not verified. The raise itself is observed longer, but not beyond the end of its spike.
+// record's size is not verified.
 func nextRaised(record v1alpha1.ResizeRecord, action Action, c Circumstances, now time.Time) Action {
 	watched := action.Kind == Wait || action.Kind == ExtendWatch || action.Kind == Forget && action.Result == ResultSuccess
 	if record.Phase != v1alpha1.RecordWatching || !watched {
 		return action
 	}
-	over := action.Kind != Wait
 	switch {
 	case c.Climbs != "" && record.Wave == resize.WaveReboost:
 		return Action{Kind: Withdraw, Reason: resize.ReasonBoost, Message: c.Climbs, RequeueAfter: pollEvery}
 	case c.Climbs != "":
 		return Action{Kind: Forget, Result: ResultSuccess, Reason: record.Reason, Message: c.Climbs + "; its observation ends"}
-	case record.Reason != resize.ReasonClimb:
-		return action
+	case record.Reason == resize.ReasonClimb:
+		return observeRaise(record, action, c, now)
+	}
+	return action
+}
+
+// observeRaise extends the observation of a raise before an OOM kill until its spike ends.
+func observeRaise(record v1alpha1.ResizeRecord, action Action, c Circumstances, now time.Time) Action {
+	over := action.Kind != Wait
+	switch {
 	case c.Spike != "" && (over || record.Extended):
 		return Action{Kind: Forget, Result: ResultSuccess, Reason: record.Reason, Message: c.Spike}
 	case over && !record.Extended:
