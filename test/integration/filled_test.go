@@ -34,6 +34,7 @@ var samples = map[reflect.Type]any{
 	reflect.TypeFor[v1alpha1.TargetRef]():        v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "api"}}},
 	reflect.TypeFor[v1alpha1.WorkloadKind]():     v1alpha1.KindCronJob,
 	reflect.TypeFor[v1alpha1.PolicyKind]():       v1alpha1.PolicyKindCluster,
+	reflect.TypeFor[v1alpha1.Profile]():          v1alpha1.ProfileCost,
 	reflect.TypeFor[v1alpha1.Strategy]():         v1alpha1.StrategyAdaptive,
 	reflect.TypeFor[v1alpha1.Percent]():          v1alpha1.Percent("12.5"),
 	reflect.TypeFor[v1alpha1.Decimal]():          v1alpha1.Decimal("1.5"),
