@@ -181,65 +181,98 @@ const (
 )
 
 // of returns the room of the largest nodes, or the smallest nodes, on which pods of a template may run, indexed by
-// resource. daemons returns the requests of a node's DaemonSet pods.
-func (x *nodeIndex) of(template *corev1.PodTemplateSpec, smallest bool, now time.Time, daemons func(node string) [2]recommender.Amount) (found [2]nodeBound) {
+// resource. daemons returns the requests of a node's DaemonSet pods. The mutex is not held during the search: the
+// constraints of one namespace can make it slow, and other namespaces must not wait for it.
+func (x *nodeIndex) of(template *corev1.PodTemplateSpec, smallest bool, now time.Time, daemons func(node string) [2]recommender.Amount) [2]nodeBound {
 	key := placement{placementOf(template), smallest}
 	x.mutex.Lock()
-	defer x.mutex.Unlock()
-	if found, ok := x.found[key]; ok {
-		return found
+	known, wasFound := x.found[key]
+	s := search{x, x.bySize, x.found, x.daemons, smallest}
+	x.mutex.Unlock()
+	if wasFound {
+		return known
 	}
+	found := s.search(template, now, daemons)
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	if s.found != nil {
+		s.found[key] = found
+	}
+	return found
+}
+
+// search has the nodes and tables of an index when a search began. If the nodes change, the index has other tables, and
+// the results of this search are not used again. The mutex of the index guards the tables.
+type search struct {
+	index    *nodeIndex
+	bySize   [2][]sizedNode
+	found    map[placement][2]nodeBound
+	daemons  map[string][2]recommender.Amount
+	smallest bool
+}
+
+func (s search) search(template *corev1.PodTemplateSpec, now time.Time, daemons func(node string) [2]recommender.Amount) (found [2]nodeBound) {
 	pod := &corev1.Pod{Spec: template.Spec}
 	affinity := nodeaffinity.GetRequiredNodeAffinity(pod)
 	for _, r := range recommender.Resources {
 		var suitable []*sizedNode
-		for i := range x.bySize[r] {
-			if smallest {
-				i = len(x.bySize[r]) - 1 - i
+		for i := range s.bySize[r] {
+			if s.smallest {
+				i = len(s.bySize[r]) - 1 - i
 			}
-			node := &x.bySize[r][i]
+			node := &s.bySize[r][i]
 			if node.allocatable[r] == 0 || !node.takes(pod, affinity) {
 				continue
 			}
-			if suitable = append(suitable, node); smallest || len(suitable) == mostCompared {
+			if suitable = append(suitable, node); s.smallest || len(suitable) == mostCompared {
 				break
 			}
 		}
 		switch {
 		case len(suitable) == 0:
-		case smallest:
+		case s.smallest:
 			found[r] = nodeBound{suitable[0].Name, suitable[0].allocatable[r]}
 		default:
-			found[r] = x.mostRoom(suitable, r, now, daemons)
+			found[r] = s.mostRoom(suitable, r, now, daemons)
 		}
-	}
-	if x.found != nil {
-		x.found[key] = found
 	}
 	return found
 }
 
 // mostRoom returns the greatest room of nodes next to their DaemonSet pods. A new node may not have these yet: the most
 // of the other nodes count there.
-func (x *nodeIndex) mostRoom(nodes []*sizedNode, r recommender.Resource, now time.Time, daemons func(node string) [2]recommender.Amount) (most nodeBound) {
+func (s search) mostRoom(nodes []*sizedNode, r recommender.Resource, now time.Time, daemons func(node string) [2]recommender.Amount) (most nodeBound) {
 	var greatest recommender.Amount
-	for _, node := range nodes {
-		if _, read := x.daemons[node.Name]; !read && x.daemons != nil {
-			x.daemons[node.Name] = daemons(node.Name)
-		}
-		greatest = max(greatest, x.daemons[node.Name][r])
+	taken := make([]recommender.Amount, len(nodes))
+	for i, node := range nodes {
+		taken[i] = s.daemonsOf(node.Name, daemons)[r]
+		greatest = max(greatest, taken[i])
 	}
-	for _, node := range nodes {
-		taken := x.daemons[node.Name][r]
+	for i, node := range nodes {
 		if now.Sub(node.CreationTimestamp.Time) < filledAfter {
-			taken = greatest
+			taken[i] = greatest
 		}
 		step := max(1, node.allocatable[r]/daemonSteps)
-		if left := max(1, node.allocatable[r]-(taken+step-1)/step*step); left > most.amount {
+		if left := max(1, node.allocatable[r]-(taken[i]+step-1)/step*step); left > most.amount {
 			most = nodeBound{node.Name, left}
 		}
 	}
 	return most
+}
+
+// daemonsOf returns the requests of the DaemonSet pods of a node, read once for all searches.
+func (s search) daemonsOf(node string, read func(node string) [2]recommender.Amount) [2]recommender.Amount {
+	s.index.mutex.Lock()
+	sum, known := s.daemons[node]
+	s.index.mutex.Unlock()
+	if known {
+		return sum
+	}
+	sum = read(node)
+	s.index.mutex.Lock()
+	defer s.index.mutex.Unlock()
+	s.daemons[node] = sum
+	return sum
 }
 
 // placementOf is a digest that is equal for templates whose pods may run on the same nodes; empty: without constraints.
@@ -322,7 +355,7 @@ func (c *Controller) largestNow(ctx context.Context, w workload.Workload) (out [
 	return out
 }
 
-// daemons returns the requests of a node's DaemonSet pods and static pods, without those of one DaemonSet. It returns 0
+// daemons returns the requests of a node's accepted DaemonSet pods and static pods, without those of one DaemonSet. It returns 0
 // if the pods cannot be listed.
 func (c *Controller) daemons(ctx context.Context, node string, but workload.Identity) (sum [2]recommender.Amount) {
 	pods := &corev1.PodList{}
@@ -334,6 +367,9 @@ func (c *Controller) daemons(ctx context.Context, node string, but workload.Iden
 		owner := metav1.GetControllerOf(pod)
 		switch {
 		case owner == nil || resize.Finished(pod) || owner.Kind != string(v1alpha1.KindDaemonSet) && owner.Kind != "Node":
+			continue
+		// Users may set the node and the owner of a pod that they create: it counts once the kubelet has accepted it.
+		case pod.Status.StartTime == nil && pod.Status.Phase != corev1.PodRunning:
 			continue
 		case owner.Kind == string(but.Kind) && owner.Name == but.Name && pod.Namespace == but.Namespace:
 			continue

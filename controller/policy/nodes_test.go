@@ -70,6 +70,7 @@ func daemonPod(name, owner, node, cpu string) *corev1.Pod {
 		Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse("1Gi")},
 		}}}},
+		Status: corev1.PodStatus{StartTime: &metav1.Time{Time: today}},
 	}
 }
 
@@ -201,6 +202,9 @@ func TestASmallNodeThatJoinsLowersTheBoundOfADaemonSet(t *testing.T) {
 func TestTheLargestNodeIsLessItsDaemonSetPods(t *testing.T) {
 	static := daemonPod("proxy-a", "node-a", "a", "100m")
 	static.OwnerReferences[0].Kind = "Node"
+	// Users may set the node and the owner of a pod that they create.
+	notStarted := daemonPod("huge-x", "huge", "a", "64")
+	notStarted.Status.StartTime = nil
 	young := func(n *corev1.Node) { n.CreationTimestamp = metav1.NewTime(today.Add(-time.Minute)) }
 	for name, tc := range map[string]struct {
 		objects []client.Object
@@ -212,6 +216,7 @@ func TestTheLargestNodeIsLessItsDaemonSetPods(t *testing.T) {
 		"a resize of a pod":  {[]client.Object{aNode("a", "1900m", "8Gi"), daemonPod("logs-a", "logs", "a", "300m"), daemonPod("cni-a", "cni", "a", "100m")}, 1487},
 		"another pod":        {[]client.Object{aNode("a", "1900m", "8Gi"), running("a", "1")}, 1900},
 		"not scheduled":      {[]client.Object{aNode("a", "1900m", "8Gi"), daemonPod("huge-x", "huge", "", "64")}, 1900},
+		"not accepted":       {[]client.Object{aNode("a", "1900m", "8Gi"), notStarted}, 1900},
 		"more than the node": {[]client.Object{aNode("a", "1900m", "8Gi"), daemonPod("logs-a", "logs", "a", "2")}, 1},
 		"a smaller node has more room": {[]client.Object{
 			aNode("a", "1900m", "8Gi"), daemonPod("logs-a", "logs", "a", "900m"), aNode("b", "1800m", "8Gi"), daemonPod("logs-b", "logs", "b", "200m"),
@@ -228,6 +233,28 @@ func TestTheLargestNodeIsLessItsDaemonSetPods(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A search for the constraints of one namespace can be slow. It must not delay others.
+func TestASearchOfNodesBlocksNoOther(t *testing.T) {
+	var x nodeIndex
+	x.set([]corev1.Node{*aNode("a", "2", "8Gi", labelled("pool", "a")), *aNode("b", "4", "8Gi", labelled("pool", "b"))})
+	none := func(string) [2]recommender.Amount { return [2]recommender.Amount{} }
+	inPool := func(pool string) *corev1.PodTemplateSpec {
+		return &corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeSelector: map[string]string{"pool": pool}}}
+	}
+	searching := 0
+	found := x.of(inPool("a"), false, today, func(string) [2]recommender.Amount {
+		searching++
+		require.True(t, x.mutex.TryLock(), "the mutex is held")
+		x.mutex.Unlock()
+		assert.Equal(t, "b", x.of(inPool("b"), false, today, none)[recommender.CPU].node)
+		x.set([]corev1.Node{*aNode("c", "8", "8Gi", labelled("pool", "a"))})
+		return [2]recommender.Amount{}
+	})
+	assert.Equal(t, 1, searching, "once for each node")
+	assert.Equal(t, "a", found[recommender.CPU].node, "the nodes at the start of the search")
+	assert.Equal(t, "c", x.of(inPool("a"), false, today, none)[recommender.CPU].node, "the result of an old search is not used again")
 }
 
 // DaemonSets change without a change of nodes.

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -368,6 +369,27 @@ func TestPublishedVPAsKeepTheirMarks(t *testing.T) {
 		u.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: strings.Repeat("y", 1<<18), Kind: "ClusterRole", Name: strings.Repeat("y", 1<<18), UID: types.UID(strings.Repeat("y", 1<<18))}})
 	})
 	assert.Less(t, jsonBytes(t, long), 4<<10)
+}
+
+// A recommendation stores these texts. JSON replaces a part of a character, so the stored text would always differ.
+func TestCutTextsHaveNoPartOfACharacter(t *testing.T) {
+	long := "x" + strings.Repeat("é", 300)
+	o := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": map[string]any{"name": "web", "namespace": "shop"},
+		"spec": map[string]any{
+			"scaleTargetRef": map[string]any{"name": "web"},
+			"advanced":       map[string]any{"horizontalPodAutoscalerConfig": map[string]any{"name": long}},
+			"triggers":       []any{map[string]any{"type": "cpu", "metricType": "Utilization", "metadata": map[string]any{"value": "70", "containerName": long}}},
+		},
+	}}
+	_, err := trim.Object(o)
+	require.NoError(t, err)
+	bindings := autoscale.ScaledObjectBindings(o, workload.Workload{Identity: workload.Identity{Kind: v1alpha1.KindDeployment, Namespace: "shop", Name: "web"}})
+	require.Len(t, bindings, 1)
+	for _, text := range []string{bindings[0].HPA, bindings[0].Container} {
+		assert.True(t, utf8.ValidString(text), "%q", text)
+		assert.Len(t, text, 253)
+	}
 }
 
 // A cached ScaledObject blocks the same as the whole one, and keeps nothing of its other triggers.

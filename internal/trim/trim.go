@@ -100,13 +100,13 @@ func controllerOf(o metav1.Object) []metav1.OwnerReference {
 	return []metav1.OwnerReference{*owner}
 }
 
-// cut returns a string, or a copy of the first longestName bytes of a longer one. The copy lets the long string be
-// freed.
+// cut returns a string, or a copy of the first longestName bytes of a longer one, without a partial character at the
+// end. The copy lets the long string be freed.
 func cut[T ~string](text T) T {
 	if len(text) <= longestName {
 		return text
 	}
-	return T(strings.Clone(string(text[:longestName])))
+	return T(clip.Text(string(text), longestName))
 }
 
 // trimPod keeps the fields of a pod that resizes read: sizes, constraints on their changes, and the status from the

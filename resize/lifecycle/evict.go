@@ -197,9 +197,9 @@ func noOtherNode(pod *corev1.Pod, e Eviction) *resize.Refusal {
 	if e.Nodes == nil || e.Wanted == nil {
 		return nil
 	}
-	needs := e.Wanted.Needs(pod)
+	needs, accepts := e.Wanted.Needs(pod), Accepting(pod)
 	for _, node := range e.Nodes {
-		if node.Name != pod.Spec.NodeName && Takes(node, pod, needs) {
+		if node.Name != pod.Spec.NodeName && resize.NodeReady(node) && Holds(node, needs) && accepts(node) {
 			return nil
 		}
 	}
@@ -207,32 +207,39 @@ func noOtherNode(pod *corev1.Pod, e Eviction) *resize.Refusal {
 		recommender.Format(recommender.CPU, needs[recommender.CPU]), recommender.Format(recommender.Memory, needs[recommender.Memory]))
 }
 
-// Takes reports whether a node is ready, and MayTake the pod.
+// Takes reports whether a node is ready, accepts the pod (Accepting), and could hold it if it were empty.
 func Takes(node *corev1.Node, pod *corev1.Pod, needs [2]recommender.Amount) bool {
-	return resize.NodeReady(node) && MayTake(node, pod, needs)
+	return resize.NodeReady(node) && Holds(node, needs) && Accepting(pod)(node)
 }
 
 // unschedulable is the taint that a pod must tolerate to run on a cordoned node (plugin NodeUnschedulable of the
 // scheduler).
 var unschedulable = corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
 
-// MayTake reports whether the scheduler accepts a node for a pod by taints and required affinity, and the node could
-// hold a pod of that size if it were empty. Pods of DaemonSets tolerate nodes that are cordoned or not ready.
-func MayTake(node *corev1.Node, pod *corev1.Pod, needs [2]recommender.Amount) bool {
-	if !podview.Within(needs, resize.CapabilitiesOf(node, "").Allocatable) {
-		return false
-	}
-	if node.Spec.Unschedulable && !slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
+// Holds reports whether a node could hold a pod of that size if it were empty.
+func Holds(node *corev1.Node, needs [2]recommender.Amount) bool {
+	return podview.Within(needs, resize.CapabilitiesOf(node, "").Allocatable)
+}
+
+// Accepting returns a function that reports whether the scheduler accepts a node for a pod by taints and required
+// affinity. Pods of DaemonSets tolerate nodes that are cordoned or not ready. Parsing the affinity takes much longer than
+// matching it, so use one function for many nodes.
+func Accepting(pod *corev1.Pod) func(node *corev1.Node) bool {
+	affinity := nodeaffinity.GetRequiredNodeAffinity(pod)
+	toleratesCordoned := slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
 		return t.ToleratesTaint(logr.Discard(), &unschedulable, true)
-	}) {
-		return false
-	}
+	})
 	holds := func(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }
-	if _, tainted := scheduling.FindMatchingUntoleratedTaint(logr.Discard(), node.Spec.Taints, pod.Spec.Tolerations, holds, true); tainted {
-		return false
+	return func(node *corev1.Node) bool {
+		if node.Spec.Unschedulable && !toleratesCordoned {
+			return false
+		}
+		if _, tainted := scheduling.FindMatchingUntoleratedTaint(logr.Discard(), node.Spec.Taints, pod.Spec.Tolerations, holds, true); tainted {
+			return false
+		}
+		matches, err := affinity.Match(node)
+		return err == nil && matches
 	}
-	matches, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
-	return err == nil && matches
 }
 
 // siblingsUnwell allows one eviction of a workload at a time, and only while all its other wanted pods exist and are

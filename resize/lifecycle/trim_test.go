@@ -60,7 +60,7 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	out["Needs"] = plan.Needs(pod)
 	out["MayEvict"], out["Stays"] = MayEvict(pod, d.eviction(pod, plan)), Stays(pod, d.eviction(pod, plan))
 	out["Tied"], out["Takes"] = Tied(pod), Takes(d.eviction(pod, plan).Nodes[0], pod, plan.Needs(pod))
-	out["MayTake"] = MayTake(d.eviction(pod, plan).Nodes[0], pod, plan.Needs(pod))
+	out["Accepting"] = Accepting(pod)(d.eviction(pod, plan).Nodes[0])
 	evicted := []v1alpha1.HistoryEntry{{Result: ResultEvicted, Timestamp: metav1.NewTime(pod.CreationTimestamp.Time)}}
 	out["JudgeSuccessor"] = JudgeSuccessor(&v1alpha1.AttuneRecommendationStatus{History: evicted}, []*corev1.Pod{pod}, d.eviction(pod, plan).Seed, func(*corev1.Pod) *v1alpha1.Seeded { return nil }, pod.CreationTimestamp.Add(time.Minute))
 	out["LeavePlan"] = LeavePlan(pod, d.eviction(pod, plan).Seed)

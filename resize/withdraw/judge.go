@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -115,6 +116,9 @@ type Output struct {
 type judge struct {
 	in  Input
 	out Output
+	// searched has the constraints of the last search of nodes, accepted its result.
+	searched *corev1.PodSpec
+	accepted []*corev1.Node
 }
 
 // trouble is why admission resources are withdrawn.
@@ -316,11 +320,11 @@ func (d *judge) pending(pod *corev1.Pod) string {
 	has := resize.Footprint(pod)
 	holds := 0
 	var eligible []*corev1.Node
-	for _, node := range d.in.Cluster {
-		if lifecycle.MayTake(node, pod, was) {
+	for _, node := range d.accepting(pod) {
+		if lifecycle.Holds(node, was) {
 			eligible = append(eligible, node)
 		}
-		if lifecycle.MayTake(node, pod, has) {
+		if lifecycle.Holds(node, has) {
 			holds++
 		}
 	}
@@ -337,6 +341,23 @@ func (d *judge) pending(pod *corev1.Pod) string {
 	}
 	d.out.Unscheduled = append(d.out.Unscheduled, pod)
 	return fmt.Sprintf("pod %s requests %s and has been pending since %s, but a node has room for the %s of its template", pod.Name, amounts(has), at.UTC().Format(time.RFC3339), amounts(was))
+}
+
+// accepting returns the nodes on which a pod may run. Pods of one template mostly follow each other, and get the same list.
+func (d *judge) accepting(pod *corev1.Pod) []*corev1.Node {
+	spec := &pod.Spec
+	of := corev1.PodSpec{NodeSelector: spec.NodeSelector, Affinity: spec.Affinity, Tolerations: spec.Tolerations}
+	if d.searched != nil && equality.Semantic.DeepEqual(of, *d.searched) {
+		return d.accepted
+	}
+	accepts := lifecycle.Accepting(pod)
+	d.searched, d.accepted = &of, nil
+	for _, node := range d.in.Cluster {
+		if accepts(node) {
+			d.accepted = append(d.accepted, node)
+		}
+	}
+	return d.accepted
 }
 
 // namesNodes reports whether a pod may run on nodes of given names only, as each pod of a DaemonSet.

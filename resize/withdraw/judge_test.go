@@ -240,3 +240,35 @@ func TestPodsThatWaitForLongAreCheckedRarely(t *testing.T) {
 	in.Status, in.Pods = nil, []*corev1.Pod{waiting(48 * time.Hour), waiting(time.Minute)}
 	assert.Equal(t, 15*time.Second, Judge(in).After, "the youngest counts")
 }
+
+// Thousands of pods of one template may wait in a cluster of thousands of nodes, with long constraints.
+func TestNodesAreSearchedOnceForPodsOfOneTemplate(t *testing.T) {
+	var terms []corev1.NodeSelectorTerm
+	for range 100 {
+		terms = append(terms, corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "a", Operator: corev1.NodeSelectorOpIn, Values: []string{"x"}}}})
+	}
+	only := &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}
+	in := input(now)
+	in.Seeded = func(*corev1.Pod) *v1alpha1.Seeded { return &v1alpha1.Seeded{Revision: "r"} }
+	in.Originals = func(*corev1.Pod) map[string]recommender.Size {
+		return map[string]recommender.Size{"app": {recommender.Memory: {Request: 1 << 30}}}
+	}
+	for i := range 20 {
+		in.Pods = append(in.Pods, &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("web-", i), CreationTimestamp: metav1.NewTime(now.Add(-time.Hour))},
+			Spec: corev1.PodSpec{Affinity: only.DeepCopy(), Containers: []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{"memory": resource.MustParse("4Gi")}}}}},
+			Status: corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+				Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))}}},
+		})
+	}
+	allocations := func(nodes int) float64 {
+		in.Cluster = nil
+		for i := range nodes {
+			in.Cluster = append(in.Cluster, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("n", i)}, Status: corev1.NodeStatus{
+				Allocatable: corev1.ResourceList{"cpu": resource.MustParse("8"), "memory": resource.MustParse("8Gi")}}})
+		}
+		return testing.AllocsPerRun(1, func() { Judge(in) })
+	}
+	assert.Less(t, (allocations(101)-allocations(1))/100, 100., "allocations for each node")
+}
