@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
+
+	"attune.io/attune/usage"
 )
 
 const (
@@ -258,12 +260,16 @@ type querier struct {
 	first, last int64
 	// oldest is set if missing samples are an error: samples before it are not kept.
 	oldest int64
+	// most bounds the copied samples of all selectors of a query, of which copied are done; 0: no bound. The engine does
+	// not count them.
+	most, copied int
 }
 
 // queryable returns the memory for a query. If whole is true, a query that reads further back than memory is an error.
-func (r *recent) queryable(whole bool, now time.Time) storage.Queryable {
+// most: see querier.
+func (r *recent) queryable(whole bool, most int, now time.Time) storage.Queryable {
 	return storage.QueryableFunc(func(first, last int64) (storage.Querier, error) {
-		q := querier{Querier: storage.NoopQuerier(), recent: r, first: first, last: last}
+		q := &querier{Querier: storage.NoopQuerier(), recent: r, first: first, last: last, most: most}
 		if whole {
 			q.oldest = now.Add(-keptFor).UnixMilli()
 		}
@@ -272,7 +278,7 @@ func (r *recent) queryable(whole bool, now time.Time) storage.Queryable {
 }
 
 // Select returns the series sorted by labels, regardless of its sort argument.
-func (q querier) Select(_ context.Context, _ bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
+func (q *querier) Select(_ context.Context, _ bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
 	if q.oldest > hints.Start {
 		return storage.ErrSeriesSet(fmt.Errorf("%w for only %s, and the query looks further back", errNotKept, keptFor))
 	}
@@ -281,11 +287,19 @@ func (q querier) Select(_ context.Context, _ bool, hints *storage.SelectHints, m
 	found := &seriesSet{at: -1}
 	var err error
 	q.recent.each(matchers, func(s *series) {
+		if err != nil {
+			return
+		}
 		if namespace := s.labels.Get("namespace"); q.oldest > 0 && q.recent.whole[namespace] > hints.Start {
 			err = fmt.Errorf("%w only since %s in namespace %s, because there are more than %d, and the query looks further back",
 				errNotKept, time.UnixMilli(q.recent.whole[namespace]).UTC().Format(time.TimeOnly), namespace, q.recent.most)
+			return
 		}
-		if part := s.between(q.first, q.last); len(part) > 0 {
+		part := s.between(max(q.first, hints.Start), min(q.last, hints.End)) // most selectors look less far back than their query
+		if q.copied += len(part); q.most > 0 && q.copied > q.most {
+			err = fmt.Errorf("%w: its selectors read more than %d samples", usage.ErrTooMuch, q.most)
+		}
+		if len(part) > 0 {
 			found.series = append(found.series, promql.Series{Metric: s.labels, Floats: part})
 		}
 	})

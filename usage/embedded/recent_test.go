@@ -287,3 +287,27 @@ func TestQueriesOfANamespaceHoldFewerSamples(t *testing.T) {
 	}
 	assert.Less(t, maxSamplesOfNamespace, maxSamples)
 }
+
+// The engine does not count the samples that its selectors copy, and a guardrail may have many selectors.
+func TestSelectorsOfANamespaceCopyFewSamples(t *testing.T) {
+	f := newFixture(t, World(oneContainer), noon)
+	series := f.recent.intern(labels.FromStrings(labels.MetricName, "up", "namespace", "shop"))
+	for i := range 3000 {
+		series.push(promql.FPoint{T: noon.Add(time.Duration(i-3000) * time.Second).UnixMilli(), F: 1})
+	}
+	f.recent.put(series)
+	const hour, seconds = `sum_over_time(up{namespace="shop"}[50m])`, `sum_over_time(up{namespace="shop"}[10s])`
+	for query, works := range map[string]bool{
+		hour + "+" + hour + "+" + hour: true, hour + "+" + hour + "+" + hour + "+" + hour: false,
+		hour + strings.Repeat("+"+seconds, 30): true,
+	} {
+		_, err := f.valueOf(t.Context(), f.small, 10_000, query, noon)
+		if works {
+			require.NoError(t, err, query)
+			continue
+		}
+		require.ErrorIs(t, err, usage.ErrTooMuch)
+		_, err = f.Value(t.Context(), query, noon)
+		require.NoError(t, err, "a guardrail of an administrator")
+	}
+}
