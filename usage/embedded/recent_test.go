@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/storage"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -310,4 +311,23 @@ func TestSelectorsOfANamespaceCopyFewSamples(t *testing.T) {
 		_, err = f.Value(t.Context(), query, noon)
 		require.NoError(t, err, "a guardrail of an administrator")
 	}
+}
+
+// Regular expressions of guardrails are slow, so they are applied without the mutex, and not after the query has ended.
+func TestAnEndedQueryMatchesNoSeries(t *testing.T) {
+	f := newFixture(t, World(oneContainer), noon)
+	series := f.recent.intern(labels.FromStrings(labels.MetricName, "up", "namespace", "shop"))
+	series.push(promql.FPoint{T: noon.UnixMilli(), F: 1})
+	f.recent.put(series)
+	from, err := f.recent.queryable(true, 0, noon).Querier(noon.UnixMilli(), noon.UnixMilli())
+	require.NoError(t, err)
+	ended, cancel := context.WithCancel(t.Context())
+	matchers := []*labels.Matcher{labels.MustNewMatcher(labels.MatchRegexp, "namespace", "sh.p")}
+	hints := &storage.SelectHints{Start: noon.UnixMilli(), End: noon.UnixMilli()}
+	found := from.Select(ended, true, hints, matchers...)
+	assert.True(t, found.Next())
+	cancel()
+	found = from.Select(ended, true, hints, matchers...)
+	assert.False(t, found.Next())
+	assert.ErrorIs(t, found.Err(), context.Canceled)
 }
