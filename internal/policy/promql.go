@@ -98,13 +98,15 @@ func CheckCost(query string) error {
 	var item, before parser.Item
 	for lexer.NextItem(&item); item.Typ != parser.EOF && item.Typ != parser.ERROR; lexer.NextItem(&item) {
 		switch item.Typ {
+		case parser.COMMENT: // the parser skips it, also between an operator and its regular expression
+			continue
 		case parser.LEFT_PAREN:
 			depth++
 		case parser.RIGHT_PAREN:
 			depth--
 		case parser.STRING:
 			if (before.Typ == parser.EQL_REGEX || before.Typ == parser.NEQ_REGEX) && !cheapPattern(item.Val) {
-				return errors.New(`has a regular expression with a counted repetition, a Unicode class or a character outside of ASCII: use others, e.g. code=~"5[0-9][0-9]"`)
+				return errors.New(`has a regular expression with a counted repetition, a case-insensitive part, a Unicode class or a character outside of ASCII: use others, e.g. code=~"5[0-9][0-9]" or [Ee]rror`)
 			}
 		}
 		if words++; words > mostWords {
@@ -119,8 +121,9 @@ func CheckCost(query string) error {
 }
 
 // expensivePatterns are parts of regular expressions that compile to more than a few bytes each: counted repetitions,
-// Unicode classes, and characters outside of ASCII, whose ranges are long.
-var expensivePatterns = regexp.MustCompile(`\{[0-9]|\\[pPx]|[^\x00-\x7f]`)
+// Unicode classes, and characters outside of ASCII, whose ranges are long. A case-insensitive class, such as (?i)\W, takes
+// milliseconds each, because the compiler looks up the other case of each of its characters.
+var expensivePatterns = regexp.MustCompile(`\{[0-9]|\\[pPx]|[^\x00-\x7f]|\(\?[a-zA-Z-]*i`)
 
 func cheapPattern(quoted string) bool {
 	pattern, err := strutil.Unquote(quoted)
@@ -161,7 +164,7 @@ func (r *restriction) walk(node parser.Node, depth, points int, back time.Durati
 			r.fail("uses count_values, which guardrails of a namespace may not use on the cluster's server: count what you compare with, e.g. count(up == 1)")
 		}
 	case *parser.MatrixSelector:
-		back += e.Range
+		back = further(back, e.Range)
 	case *parser.SubqueryExpr:
 		r.checkAt(e.Timestamp, e.StartOrEnd)
 		step := e.Step
@@ -172,10 +175,10 @@ func (r *restriction) walk(node parser.Node, depth, points int, back time.Durati
 		if points > mostPoints {
 			r.fail("has subqueries with more than %d steps: use a longer step, e.g. [1h:1m]", mostPoints)
 		}
-		back += e.Range + max(0, e.OriginalOffset)
+		back = further(further(back, e.Range), e.OriginalOffset)
 	case *parser.VectorSelector:
 		r.checkAt(e.Timestamp, e.StartOrEnd)
-		r.restrict(e, back+max(0, e.OriginalOffset))
+		r.restrict(e, further(back, e.OriginalOffset))
 	}
 	if r.err != nil {
 		return
@@ -188,6 +191,13 @@ func (r *restriction) walk(node parser.Node, depth, points int, back time.Durati
 // multiplied is the product, or more than mostPoints if it could overflow.
 func multiplied(points int, steps int64) int {
 	return points * int(min(steps, mostPoints+1))
+}
+
+// further is the sum of how far back a query looks. Both parts are limited, because the sum of two durations that PromQL
+// allows can overflow. A negative offset does not count.
+func further(back, by time.Duration) time.Duration {
+	const most = 100 * 365 * 24 * time.Hour
+	return min(back, most) + min(max(0, by), most)
 }
 
 // checkAt rejects the modifier @, which reads at any time.

@@ -112,14 +112,21 @@ func TestQueriesOfNamespacesAreRefused(t *testing.T) {
 		`up{a=~"(x{1000}){1000}"}`:         `has a regular expression with a counted repetition`,
 		`up{a!~"x\x7b999}"}`:               `has a regular expression with a counted repetition`,
 		`up + keep_metric_names(up)`:       `is not PromQL: `,
-		strings.Repeat("(", 40) + "up" + strings.Repeat(")", 40): `nests more than 32 expressions`,
-		strings.Repeat("-", 100) + "up":                          `nests more than 32 expressions`,
-		strings.Repeat("up+", 40) + "up":                         `has more than 32 selectors`,
-		strings.Repeat("1+", 2000) + "1":                         `nests more than 32 expressions`,
-		strings.Repeat("1+", 2000) + "1":                         `has more than 512 words and operators`,
-		`up{a=~"\\pL"}`:                                          `a Unicode class`,
-		`up{a=~"[A-\u1e94]"}`:                                    `outside of ASCII`,
-		"up #" + strings.Repeat("x", 5000):                       `has 5004 bytes: use at most 4096`,
+		strings.Repeat("(", 40) + "up" + strings.Repeat(")", 40):              `nests more than 32 expressions`,
+		strings.Repeat("-", 100) + "up":                                       `nests more than 32 expressions`,
+		strings.Repeat("up+", 40) + "up":                                      `has more than 32 selectors`,
+		strings.Repeat("1+", 2000) + "1":                                      `nests more than 32 expressions`,
+		strings.Repeat("1+", 2000) + "1":                                      `has more than 512 words and operators`,
+		"up{a=~#\n\"x{1000}\"}":                                               `has a regular expression with a counted repetition`,
+		"up{a!~ # 1\n# 2\n`x{1000}`}":                                         `has a regular expression with a counted repetition`,
+		`up{a=~"(?i)\\W"}`:                                                    `a case-insensitive part`,
+		`up{a=~"x(?s-i:[^a])"}`:                                               `a case-insensitive part`,
+		`max_over_time(up[292y] offset 200y)`:                                 `looks back`,
+		`max_over_time(max_over_time(up[292y])[1m:1m] offset 290y)`:           `looks back`,
+		`max_over_time(max_over_time(up[1m] offset 290y)[1m:1m] offset 290y)`: `looks back`,
+		`up{a=~"\\pL"}`:                                                       `a Unicode class`,
+		`up{a=~"[A-\u1e94]"}`:                                                 `outside of ASCII`,
+		"up #" + strings.Repeat("x", 5000):                                    `has 5004 bytes: use at most 4096`,
 	} {
 		t.Run(want, func(t *testing.T) {
 			_, err := shop.Restrict(query, nil)
@@ -194,7 +201,7 @@ func BenchmarkRefusedQueries(b *testing.B) {
 	for name, query := range map[string]string{
 		"labels that grow": longLabels(), "repetitions": `up{a=~"` + strings.Repeat(`.{999}`, 600) + `"}`,
 		"many selectors": strings.Repeat("up+", 1300) + "up", "classes": `up{a=~"` + strings.Repeat(`\\pL`, 1000) + `"}`,
-		"alternatives": `up{a=~"` + strings.Repeat(`a|`, 2000) + `"}`, "nested": strings.Repeat("-", 4000) + "up",
+		"alternatives": `up{a=~"` + strings.Repeat(`a|`, 2000) + `"}`, "cases": `up{a=~"(?i)` + strings.Repeat(`\\W`, 1000) + `"}`, "nested": strings.Repeat("-", 4000) + "up",
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

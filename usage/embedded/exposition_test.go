@@ -86,12 +86,14 @@ func FuzzScrape(f *testing.F) {
 func requireSound(t *testing.T, in *recent) {
 	t.Helper()
 	seen := map[string]bool{}
-	in.each(nil, func(s *series) {
+	all, err := in.matching(t.Context(), nil)
+	require.NoError(t, err)
+	for _, s := range all {
 		twice, has := s.labels.HasDuplicateLabelNames()
 		require.False(t, has, "%s: label %s", s.labels, twice)
 		require.False(t, seen[s.labels.String()], "twice: %s", s.labels)
 		seen[s.labels.String()] = true
-	})
+	}
 }
 
 // crowd is a node full of containers.

@@ -41,7 +41,7 @@ func (s *Source) askRange(ctx context.Context, expression string, query usage.Qu
 	build := func(from storage.Queryable) (promql.Query, error) {
 		return s.engine.NewRangeQuery(ctx, from, nil, expression, query.Start, query.End, query.Step)
 	}
-	return usage.Report{}, s.ask(ctx, false, build, func(result *promql.Result) error {
+	return usage.Report{}, s.ask(ctx, false, 0, build, func(result *promql.Result) error {
 		matrix, err := result.Matrix()
 		if err != nil {
 			return err
@@ -66,20 +66,21 @@ func (s *Source) askRange(ctx context.Context, expression string, query usage.Qu
 // series. A histogram is NaN. Errors are prometheus.ErrNoValue, prometheus.ErrManyValues, usage.ErrTooMuch, or describe
 // the problem of the query, such as a window longer than memory.
 func (s *Source) Value(ctx context.Context, expression string, at time.Time) (float64, error) {
-	return s.valueOf(ctx, s.engine, expression, at)
+	return s.valueOf(ctx, s.engine, 0, expression, at)
 }
 
 // ValueOfNamespace is Value for a query that reads the series of one namespace: it may hold fewer samples, so that the
 // queries of several namespaces together fit into memory.
 func (s *Source) ValueOfNamespace(ctx context.Context, expression string, at time.Time) (float64, error) {
-	return s.valueOf(ctx, s.small, expression, at)
+	return s.valueOf(ctx, s.small, maxSamplesOfNamespace, expression, at)
 }
 
-func (s *Source) valueOf(ctx context.Context, engine *promql.Engine, expression string, at time.Time) (value float64, err error) {
+// valueOf evaluates an expression whose selectors together copy at most most samples; 0: any number.
+func (s *Source) valueOf(ctx context.Context, engine *promql.Engine, most int, expression string, at time.Time) (value float64, err error) {
 	build := func(from storage.Queryable) (promql.Query, error) {
 		return engine.NewInstantQuery(ctx, from, nil, expression, at)
 	}
-	err = s.ask(ctx, true, build, func(result *promql.Result) error {
+	err = s.ask(ctx, true, most, build, func(result *promql.Result) error {
 		value, err = onlyValue(result.Value)
 		return err
 	})
@@ -113,12 +114,12 @@ func (s *Source) AskNodes(ctx context.Context, expression string, at time.Time) 
 
 // ask runs a query and passes the result to read. The result is valid only during read. build makes the query for a
 // storage, because the engine binds a query to its storage. If whole is true, a query that reads further back than
-// memory is an error.
-func (s *Source) ask(ctx context.Context, whole bool, build func(storage.Queryable) (promql.Query, error), read func(*promql.Result) error) error {
+// memory is an error. most bounds the samples that the query's selectors copy; 0: no bound.
+func (s *Source) ask(ctx context.Context, whole bool, most int, build func(storage.Queryable) (promql.Query, error), read func(*promql.Result) error) error {
 	if err := s.wait(ctx); err != nil {
 		return err
 	}
-	query, err := build(s.recent.queryable(whole, s.options.Clock.Now()))
+	query, err := build(s.recent.queryable(whole, most, s.options.Clock.Now()))
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
+
+	"attune.io/attune/usage"
 )
 
 const (
@@ -258,12 +260,16 @@ type querier struct {
 	first, last int64
 	// oldest is set if missing samples are an error: samples before it are not kept.
 	oldest int64
+	// most bounds the copied samples of all selectors of a query, of which copied are done; 0: no bound. The engine does
+	// not count them.
+	most, copied int
 }
 
 // queryable returns the memory for a query. If whole is true, a query that reads further back than memory is an error.
-func (r *recent) queryable(whole bool, now time.Time) storage.Queryable {
+// most: see querier.
+func (r *recent) queryable(whole bool, most int, now time.Time) storage.Queryable {
 	return storage.QueryableFunc(func(first, last int64) (storage.Querier, error) {
-		q := querier{Querier: storage.NoopQuerier(), recent: r, first: first, last: last}
+		q := &querier{Querier: storage.NoopQuerier(), recent: r, first: first, last: last, most: most}
 		if whole {
 			q.oldest = now.Add(-keptFor).UnixMilli()
 		}
@@ -272,25 +278,29 @@ func (r *recent) queryable(whole bool, now time.Time) storage.Queryable {
 }
 
 // Select returns the series sorted by labels, regardless of its sort argument.
-func (q querier) Select(_ context.Context, _ bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
+func (q *querier) Select(ctx context.Context, _ bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
 	if q.oldest > hints.Start {
 		return storage.ErrSeriesSet(fmt.Errorf("%w for only %s, and the query looks further back", errNotKept, keptFor))
+	}
+	matching, err := q.recent.matching(ctx, matchers)
+	if err != nil {
+		return storage.ErrSeriesSet(err)
 	}
 	q.recent.mutex.RLock()
 	defer q.recent.mutex.RUnlock()
 	found := &seriesSet{at: -1}
-	var err error
-	q.recent.each(matchers, func(s *series) {
+	for _, s := range matching {
 		if namespace := s.labels.Get("namespace"); q.oldest > 0 && q.recent.whole[namespace] > hints.Start {
-			err = fmt.Errorf("%w only since %s in namespace %s, because there are more than %d, and the query looks further back",
-				errNotKept, time.UnixMilli(q.recent.whole[namespace]).UTC().Format(time.TimeOnly), namespace, q.recent.most)
+			return storage.ErrSeriesSet(fmt.Errorf("%w only since %s in namespace %s, because there are more than %d, and the query looks further back",
+				errNotKept, time.UnixMilli(q.recent.whole[namespace]).UTC().Format(time.TimeOnly), namespace, q.recent.most))
 		}
-		if part := s.between(q.first, q.last); len(part) > 0 {
+		part := s.between(max(q.first, hints.Start), min(q.last, hints.End)) // most selectors look less far back than their query
+		if q.copied += len(part); q.most > 0 && q.copied > q.most {
+			return storage.ErrSeriesSet(fmt.Errorf("%w: its selectors read more than %d samples", usage.ErrTooMuch, q.most))
+		}
+		if len(part) > 0 {
 			found.series = append(found.series, promql.Series{Metric: s.labels, Floats: part})
 		}
-	})
-	if err != nil {
-		return storage.ErrSeriesSet(err)
 	}
 	slices.SortFunc(found.series, func(a, b promql.Series) int { return labels.Compare(a.Metric, b.Metric) })
 	return found
@@ -310,26 +320,35 @@ func (s *seriesSet) At() storage.Series              { return promql.NewStorageS
 func (*seriesSet) Err() error                        { return nil }
 func (*seriesSet) Warnings() annotations.Annotations { return nil }
 
-// each visits the series that match.
-func (r *recent) each(matchers []*labels.Matcher, visit func(*series)) {
+// matching returns the series that match, or the error of the context. A regular expression of a guardrail can take a
+// millisecond for each value. So they are applied last, to the series with the right namespace, and without the mutex.
+func (r *recent) matching(ctx context.Context, matchers []*labels.Matcher) (found []*series, err error) {
+	var equal, others []*labels.Matcher
+	for _, m := range matchers {
+		if m.Type == labels.MatchEqual {
+			equal = append(equal, m)
+		} else {
+			others = append(others, m)
+		}
+	}
+	r.mutex.RLock()
 	for name, all := range r.byName {
-		if !matches(matchers, func(label string) (string, bool) { return name, label == labels.MetricName }) {
+		if slices.ContainsFunc(equal, func(m *labels.Matcher) bool { return m.Name == labels.MetricName && m.Value != name }) {
 			continue
 		}
 		for s := range all {
-			if matches(matchers, func(label string) (string, bool) { return s.labels.Get(label), label != labels.MetricName }) {
-				visit(s)
+			if matches(equal, s.labels) {
+				found = append(found, s)
 			}
 		}
 	}
+	r.mutex.RUnlock()
+	found = slices.DeleteFunc(found, func(s *series) bool { return ctx.Err() == nil && !matches(others, s.labels) })
+	return found, ctx.Err()
 }
 
-// matches checks only the labels that value knows.
-func matches(matchers []*labels.Matcher, value func(label string) (string, bool)) bool {
-	return !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool {
-		v, known := value(m.Name)
-		return known && !m.Matches(v)
-	})
+func matches(matchers []*labels.Matcher, of labels.Labels) bool {
+	return !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(of.Get(m.Name)) })
 }
 
 // between returns a copy of the samples from first to last. The engine reads it after the mutex is released.

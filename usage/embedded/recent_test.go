@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/storage"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -286,4 +287,47 @@ func TestQueriesOfANamespaceHoldFewerSamples(t *testing.T) {
 		assert.Greater(t, value, 3000.)
 	}
 	assert.Less(t, maxSamplesOfNamespace, maxSamples)
+}
+
+// The engine does not count the samples that its selectors copy, and a guardrail may have many selectors.
+func TestSelectorsOfANamespaceCopyFewSamples(t *testing.T) {
+	f := newFixture(t, World(oneContainer), noon)
+	series := f.recent.intern(labels.FromStrings(labels.MetricName, "up", "namespace", "shop"))
+	for i := range 3000 {
+		series.push(promql.FPoint{T: noon.Add(time.Duration(i-3000) * time.Second).UnixMilli(), F: 1})
+	}
+	f.recent.put(series)
+	const hour, seconds = `sum_over_time(up{namespace="shop"}[50m])`, `sum_over_time(up{namespace="shop"}[10s])`
+	for query, works := range map[string]bool{
+		hour + "+" + hour + "+" + hour: true, hour + "+" + hour + "+" + hour + "+" + hour: false,
+		hour + strings.Repeat("+"+seconds, 30): true,
+	} {
+		_, err := f.valueOf(t.Context(), f.small, 10_000, query, noon)
+		if works {
+			require.NoError(t, err, query)
+			continue
+		}
+		require.ErrorIs(t, err, usage.ErrTooMuch)
+		_, err = f.Value(t.Context(), query, noon)
+		require.NoError(t, err, "a guardrail of an administrator")
+	}
+}
+
+// Regular expressions of guardrails are slow, so they are applied without the mutex, and not after the query has ended.
+func TestAnEndedQueryMatchesNoSeries(t *testing.T) {
+	f := newFixture(t, World(oneContainer), noon)
+	series := f.recent.intern(labels.FromStrings(labels.MetricName, "up", "namespace", "shop"))
+	series.push(promql.FPoint{T: noon.UnixMilli(), F: 1})
+	f.recent.put(series)
+	from, err := f.recent.queryable(true, 0, noon).Querier(noon.UnixMilli(), noon.UnixMilli())
+	require.NoError(t, err)
+	ended, cancel := context.WithCancel(t.Context())
+	matchers := []*labels.Matcher{labels.MustNewMatcher(labels.MatchRegexp, "namespace", "sh.p")}
+	hints := &storage.SelectHints{Start: noon.UnixMilli(), End: noon.UnixMilli()}
+	found := from.Select(ended, true, hints, matchers...)
+	assert.True(t, found.Next())
+	cancel()
+	found = from.Select(ended, true, hints, matchers...)
+	assert.False(t, found.Next())
+	assert.ErrorIs(t, found.Err(), context.Canceled)
 }
