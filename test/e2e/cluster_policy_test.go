@@ -31,7 +31,7 @@ import (
 // onePolicy is the namespace of TestClusterPolicy, and the label by which its policy selects it.
 const onePolicy = "one-policy"
 
-// installForeign installs VPA's own definition of its kind, and one of Rollouts that lets everything through.
+// installForeign installs VPA's own definition of its kind, and those of Rollouts and ScaledObjects, which let everything through.
 func installForeign(ctx context.Context, c *cluster.Cluster) error {
 	vpas, err := othercrd.VPA(ctx)
 	if err != nil {
@@ -42,7 +42,8 @@ func installForeign(ctx context.Context, c *cluster.Cluster) error {
 		return err
 	}
 	rollouts := othercrd.Open(workload.ArgoGroupVersion.WithKind("Rollout"))
-	_, err = envtest.InstallCRDs(config, envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{vpas, rollouts}, MaxTime: settle})
+	scaled := othercrd.Open(autoscale.ScaledObjectKind)
+	_, err = envtest.InstallCRDs(config, envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{vpas, rollouts, scaled}, MaxTime: settle})
 	return err
 }
 
