@@ -190,6 +190,8 @@ type Verdict struct {
 	Container string
 	// Inconclusive is true if another cause than the resize also explains the symptoms.
 	Inconclusive bool
+	// Measured is true if only the usage source shows the regression, and not the pod's status.
+	Measured bool
 	// OtherKill is true if a container was OOM killed whose memory the resize did not change.
 	OtherKill bool
 	// Message is one sentence with the figures.

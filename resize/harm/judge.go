@@ -174,7 +174,7 @@ func childKilled(c Case) resize.Verdict {
 		n := c.Signals.OOMEvents[change.Container] - c.killsBefore(change)
 		if n > 0 && movesMemory(c.Record, change) {
 			live := podview.ByName(podview.Read(c.Pod))[change.Container]
-			return resize.Verdict{Harm: resize.HarmOOM, Container: change.Container, Evidence: resizeEvidence(c.Record),
+			return resize.Verdict{Harm: resize.HarmOOM, Measured: true, Container: change.Container, Evidence: resizeEvidence(c.Record),
 				Ceiling: ceiling(podview.KillingLimit(c.Pod, live.Size), change.Baseline.ContainerID, c.Record, change),
 				Message: fmt.Sprintf("%.0f processes of container %s were OOM-killed since the resize of %s", n, change.Container,
 					c.Record.WrittenAt.UTC().Format(time.RFC3339))}
@@ -247,7 +247,7 @@ func throttled(c Case) resize.Verdict {
 			continue
 		}
 		if message != "" {
-			return resize.Verdict{Harm: resize.HarmThrottle, Container: change.Container, Message: message}
+			return resize.Verdict{Harm: resize.HarmThrottle, Measured: true, Container: change.Container, Message: message}
 		}
 		if !known {
 			notJudged = append(notJudged, fmt.Sprintf("CPU of container %s (needs %s)", change.Container, needs))

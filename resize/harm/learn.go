@@ -24,13 +24,19 @@ const (
 // LearnHarm adds the floors that follow from a verdict: after an OOM kill 1.3 times the limit at which the container
 // was killed, after throttling 1.3 times the CPU limit, after other regressions the pod's prior request. They apply to
 // the verdict's container, or to every container of the record if the verdict names none of them.
-func LearnHarm(floors []v1alpha1.Floor, v resize.Verdict, record v1alpha1.ResizeRecord, now time.Time) []v1alpha1.Floor {
+//
+// ofPolicy is true if a server that a policy names tells the signals. Such a server could invent regressions that take
+// room on a node from other namespaces, so a regression that only it saw teaches no more than the pod's prior size.
+func LearnHarm(floors []v1alpha1.Floor, v resize.Verdict, record v1alpha1.ResizeRecord, ofPolicy bool, now time.Time) []v1alpha1.Floor {
 	var learned []v1alpha1.Floor
 	for _, c := range resize.Changes(record) {
 		if v.Container != "" && v.Container != c.Container {
 			continue
 		}
 		for r, amount := range floorsAfter(v, c) {
+			if ofPolicy && v.Measured {
+				amount = min(amount, c.Prior[r].Request)
+			}
 			learned = append(learned, floorOf(c.Container, recommender.Resource(r), amount, v, record, now))
 		}
 	}

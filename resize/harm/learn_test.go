@@ -34,7 +34,7 @@ func TestLearnHarm(t *testing.T) {
 		{"no harm", both, resize.Verdict{}, [2]recommender.Amount{}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			floors := LearnHarm(nil, tc.verdict, recorded(tc.to), noon)
+			floors := LearnHarm(nil, tc.verdict, recorded(tc.to), false, noon)
 			got := resize.FloorsOf(floors, "app", noon)
 			for _, r := range recommender.Resources {
 				assert.Equal(t, tc.want[r], got[r].Amount, r)
@@ -46,7 +46,7 @@ func TestLearnHarm(t *testing.T) {
 				assert.Equal(t, "uid-1@2026-03-04T11:59:00Z", f.Evidence, "one resize harms once")
 				assert.Equal(t, noon, f.LearnedAt.Time)
 			}
-			assert.Equal(t, floors, LearnHarm(floors, tc.verdict, recorded(tc.to), noon.Add(time.Hour)), "learning it again changes nothing")
+			assert.Equal(t, floors, LearnHarm(floors, tc.verdict, recorded(tc.to), false, noon.Add(time.Hour)), "learning it again changes nothing")
 		})
 	}
 }
@@ -89,11 +89,28 @@ func TestRegressionAndItsOOMKillAreOne(t *testing.T) {
 	pod := resized(desired, done(desired), last(ended("OOMKilled", "app-0", -time.Hour, time.Second)))
 	v := Judge(pod, recorded(desired), noon, auto(), Signals{})
 	floors := LearnKills(nil, pod, nil, nil, noon)
-	assert.Equal(t, floors, LearnHarm(floors, v, recorded(desired), noon))
+	assert.Equal(t, floors, LearnHarm(floors, v, recorded(desired), false, noon))
+}
+
+// A server that a tenant chose may invent throttling and kills of child processes. It cannot invent a status of the pod.
+func TestMeasuredRegressionsOfAPolicysServerTeachNoMoreThanThePodHad(t *testing.T) {
+	before := resize.Changes(recorded(desired))[0].Prior
+	for harm, r := range map[resize.Harm]recommender.Resource{resize.HarmThrottle: recommender.CPU, resize.HarmOOM: recommender.Memory} {
+		v := resize.Verdict{Harm: harm, Measured: true, Container: "app", At: noon, Ceiling: 64 << 30}
+		desired := desired
+		desired[recommender.CPU].Limit = 64_000
+		learned := func(v resize.Verdict, ofPolicy bool) recommender.Amount {
+			return resize.FloorsOf(LearnHarm(nil, v, recorded(desired), ofPolicy, noon), "app", noon)[r].Amount
+		}
+		assert.Greater(t, learned(v, false), before[r].Request, harm)
+		assert.LessOrEqual(t, learned(v, true), before[r].Request, harm)
+		v.Measured = false
+		assert.Greater(t, learned(v, true), before[r].Request, "%s: the pod's status shows it", harm)
+	}
 }
 
 func TestFloorsFade(t *testing.T) {
-	floors := LearnHarm(nil, resize.Verdict{Harm: resize.HarmThrottle, Container: "app", At: noon}, recorded(desired), noon)
+	floors := LearnHarm(nil, resize.Verdict{Harm: resize.HarmThrottle, Container: "app", At: noon}, recorded(desired), false, noon)
 	assert.Equal(t, recommender.Decay(650, noon, noon.Add(7*24*time.Hour)), resize.FloorsOf(floors, "app", noon.Add(7*24*time.Hour))[recommender.CPU].Amount)
 	assert.Less(t, resize.FloorsOf(floors, "app", noon.Add(7*24*time.Hour))[recommender.CPU].Amount, recommender.Amount(650))
 	later := noon.Add(floorLasts + time.Second)

@@ -354,7 +354,7 @@ func (o *operator) look(c *cluster) {
 	action := Next(state, *o.record, o.rules, Circumstances{}, c.now)
 	o.note(state, action)
 	if state.Kind == Harmed {
-		o.floors = harm.LearnHarm(o.floors, state.Verdict, *o.record, c.now)
+		o.floors = harm.LearnHarm(o.floors, state.Verdict, *o.record, false, c.now)
 	}
 	next := Advance(*o.record, action, c.now)
 	if action.Kind == Revert && o.record.Phase != next.Phase {
