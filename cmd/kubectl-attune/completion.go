@@ -2,6 +2,7 @@ package main
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -41,7 +42,7 @@ func (e *environment) completesWorkloads(most int) cobra.CompletionFunc {
 		var names []string
 		for _, rec := range list.Items {
 			full := spelled + "/" + rec.Spec.Workload.Name
-			if strings.EqualFold(string(rec.Spec.Workload.Kind), string(id.Kind)) && strings.HasPrefix(rec.Spec.Workload.Name, name) && !slices.Contains(args, full) {
+			if isPlainName(rec.Spec.Workload.Name) && strings.EqualFold(string(rec.Spec.Workload.Kind), string(id.Kind)) && strings.HasPrefix(rec.Spec.Workload.Name, name) && !slices.Contains(args, full) {
 				names = append(names, full)
 			}
 		}
@@ -49,6 +50,11 @@ func (e *environment) completesWorkloads(most int) cobra.CompletionFunc {
 		return names, nothing
 	}
 }
+
+// plainName matches names without characters that have a meaning in a shell: it inserts completions as they are.
+var plainName = regexp.MustCompile(`^[A-Za-z0-9._:-]+$`)
+
+func isPlainName(name string) bool { return plainName.MatchString(name) }
 
 // kindsBegunWith returns the kinds with a slash: by a prefix of the full name, or by any complete alias.
 func kindsBegunWith(begun string) (kinds []string) {
@@ -83,7 +89,7 @@ func (e *environment) namesBegunWith(cmd *cobra.Command, args []string, begun st
 	// The callback returns no error, so EachListItem does not return one either.
 	_ = meta.EachListItem(list, func(item runtime.Object) error {
 		vpa, ok := item.(*unstructured.Unstructured)
-		if name := item.(client.Object).GetName(); strings.HasPrefix(name, begun) && !slices.Contains(args, name) && !(ok && autoscale.Ours(vpa)) {
+		if name := item.(client.Object).GetName(); isPlainName(name) && strings.HasPrefix(name, begun) && !slices.Contains(args, name) && !(ok && autoscale.Ours(vpa)) {
 			names = append(names, name)
 		}
 		return nil

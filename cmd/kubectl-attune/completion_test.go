@@ -47,6 +47,13 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
+// A shell inserts completions into the command line as they are.
+func TestCompletionsAreOnlyNames(t *testing.T) {
+	for name, want := range map[string]bool{"web": true, "identity:Nightly_x.1": true, "": false, "a$(id)": false, "a`id`": false, "a;b": false, "a b": false, "a\nb": false, "ä": false} {
+		assert.Equal(t, want, isPlainName(name), "%q", name)
+	}
+}
+
 // Without a cluster or without rights, completion offers nothing and prints nothing.
 func TestCompletionWithoutRights(t *testing.T) {
 	for _, cli := range []cliTest{{t: t}, newCLITest(t, noRight(&v1alpha1.AttuneRecommendationList{}, "attunerecommendations"))} {

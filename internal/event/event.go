@@ -33,14 +33,25 @@ type Event struct {
 }
 
 // Normal returns an event of type Normal. Its message is one line without control characters: it may quote other
-// programs.
+// programs. It has at most mostMessage bytes.
 func Normal(reason, format string, args ...any) Event {
-	return Event{corev1.EventTypeNormal, reason, clip.Line(fmt.Sprintf(format, args...))}
+	return Event{corev1.EventTypeNormal, reason, messageOf(format, args)}
 }
 
 // Warning returns an event of type Warning: a user may need to act. Its message is like that of Normal.
 func Warning(reason, format string, args ...any) Event {
-	return Event{corev1.EventTypeWarning, reason, clip.Line(fmt.Sprintf(format, args...))}
+	return Event{corev1.EventTypeWarning, reason, messageOf(format, args)}
+}
+
+// mostMessage is the API server's limit of the note of an event, in bytes: it rejects a longer one.
+const mostMessage = 1024
+
+func messageOf(format string, args []any) string {
+	message := clip.Line(fmt.Sprintf(format, args...))
+	if len(message) <= mostMessage {
+		return message
+	}
+	return clip.Marked(message, mostMessage-len("…"))
 }
 
 // Sink receives events, such as the recorder of controller-runtime.

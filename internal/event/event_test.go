@@ -1,6 +1,7 @@
 package event
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -55,4 +56,17 @@ func TestEventsHaveNoControlCharacters(t *testing.T) {
 	const foreign = "node full\x1b[2J\u202e\nevil"
 	assert.Equal(t, "Resize failed: node full[2J evil", Normal("Reason", "Resize failed: %s", foreign).Message)
 	assert.Equal(t, "Resize failed: node full[2J evil", Warning("Reason", "Resize failed: %s", foreign).Message)
+}
+
+// The API server rejects an event whose note has more than 1024 bytes: the user would not see it at all.
+func TestLongEventsAreCut(t *testing.T) {
+	for _, character := range []string{"x", "ä", "…"} {
+		for _, e := range []Event{Normal("Reason", "%s", strings.Repeat(character, 2000)), Warning("Reason", "%s", strings.Repeat(character, 2000))} {
+			assert.LessOrEqual(t, len(e.Message), 1024)
+			assert.Greater(t, len(e.Message), 1000)
+			assert.True(t, strings.HasSuffix(e.Message, character+"…"))
+		}
+	}
+	whole := strings.Repeat("x", 1024)
+	assert.Equal(t, whole, Normal("Reason", "%s", whole).Message)
 }

@@ -118,3 +118,28 @@ func TestANodeHasSoManySeries(t *testing.T) {
 	assert.Equal(t, maxSeries, f.recent.count(""))
 	assert.Equal(t, 50.0, f.dropped(t, usage.DropFull))
 }
+
+// TestANodeHasSoManyBytesOfSeries: few long series, new ones at each scrape, do not fill the memory either.
+func TestANodeHasSoManyBytesOfSeries(t *testing.T) {
+	start := time.Now().Truncate(time.Hour)
+	f := newFixture(t, func(time.Time) []Measured { return nil }, start)
+	long := strings.Repeat("x", 1<<20)
+	for round := range 2 * forgetAfter {
+		var text strings.Builder
+		for i := range 4 {
+			fmt.Fprintf(&text, "node_memory_working_set_bytes{id=\"%d-%d-%s\"} 1 %d\n", round, i, long, start.UnixMilli())
+		}
+		f.tell(t, "node1", text.String())
+		held := 0
+		for text := range f.scraper.targets.of["node1"].known {
+			held += len(text)
+		}
+		require.LessOrEqual(t, held, maxSeriesBytes, "round %d", round)
+	}
+	assert.Positive(t, f.dropped(t, usage.DropFull))
+	for range 2 * forgetAfter {
+		f.tell(t, "node1", "")
+	}
+	f.tell(t, "node1", fmt.Sprintf("node_memory_working_set_bytes{id=\"new\"} 1 %d\n", start.UnixMilli()))
+	assert.Equal(t, usage.Drop(""), f.scraper.targets.of["node1"].known[`node_memory_working_set_bytes{id="new"}`].drop, "forgotten texts make room")
+}

@@ -105,15 +105,16 @@ func (r *reader) clock(path string) error {
 }
 
 // known returns the entry of a series' text. A known text costs one lookup and no parsing. A new one is parsed and
-// checked, unless the node already has maxSeries.
+// checked, unless the node would have more than maxSeries or maxSeriesBytes.
 func (r *reader) known(p point) *known {
 	k := r.target.known[string(p.text)]
 	switch {
-	case k == nil && len(r.target.known) >= maxSeries:
+	case k == nil && (len(r.target.known) >= maxSeries || r.target.bytes+len(p.text) > maxSeriesBytes):
 		return &known{drop: usage.DropFull}
 	case k == nil:
 		k = r.learn(p)
 		r.target.known[string(p.text)] = k
+		r.target.bytes += len(p.text)
 	case k.unsure(r.target.round):
 		r.check(k)
 	}

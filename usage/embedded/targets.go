@@ -144,12 +144,14 @@ const (
 	// node of its pod is looked up again.
 	forgetAfter = 10
 	// maxSeries is how many texts of one node are remembered: 500 pods of four containers have 16,000. Series beyond
-	// that are dropped.
-	maxSeries = 20_000
+	// that are dropped. maxSeriesBytes is how many bytes these texts may have: a label of a hostile kubelet may have
+	// megabytes.
+	maxSeries      = 20_000
+	maxSeriesBytes = 8 << 20
 )
 
-// target is one node and the state of its scrapes. targets.mutex guards it, except known and round: they belong to the
-// running scrape, and busy allows only one at a time.
+// target is one node and the state of its scrapes. targets.mutex guards it, except known, bytes and round: they belong
+// to the running scrape, and busy allows only one at a time.
 type target struct {
 	node Node
 	// due is the time of the next usage scrape, watchedAt the time of the last scrape of /metrics/cadvisor.
@@ -163,9 +165,10 @@ type target struct {
 	failures int
 	err      error
 
-	// known has each series that the node has reported, by its text, so that labels are parsed once. round counts the
-	// scrapes.
+	// known has each series that the node has reported, by its text, so that labels are parsed once. bytes is the length
+	// of these texts. round counts the scrapes.
 	known map[string]*known
+	bytes int
 	round int
 }
 
@@ -196,7 +199,12 @@ func (t *target) forget() {
 	if t.round%forgetAfter != 0 {
 		return
 	}
-	maps.DeleteFunc(t.known, func(_ string, k *known) bool { return t.round-k.round >= forgetAfter })
+	for text, k := range t.known {
+		if t.round-k.round >= forgetAfter {
+			delete(t.known, text)
+			t.bytes -= len(text)
+		}
+	}
 }
 
 // extras are the cAdvisor metrics wanted of a node's pods.
