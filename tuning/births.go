@@ -98,7 +98,7 @@ func (d *learned) markBad(revision string, harmful v1alpha1.ResizeRecord, verdic
 		return
 	}
 	d.badSeeds = marked
-	d.floors = harm.LearnHarm(d.floors, verdict, harmful, d.view.Rec.Spec.PolicySource, d.view.Now)
+	d.floors = harm.LearnHarm(d.floors, verdict, harmful, d.view.Policy.Settings.Source.OfPolicy, d.view.Now)
 	d.dropVerified(harmful)
 	d.reports.addEvent(event.Warning(v1alpha1.EventSeedMarkedBad, "New pods no longer get seed %s, which caused a regression of pod %s: %s: %s",
 		revision, harmful.PodName, verdict.Harm, verdict.Message))
@@ -171,7 +171,7 @@ func (d *learned) learnOOMFloors() {
 
 // learnHarm learns from a regression of a resize: floors, a dropped verified size, a bad seed.
 func (d *learned) learnHarm(record v1alpha1.ResizeRecord, verdict resize.Verdict) {
-	d.floors = harm.LearnHarm(d.floors, verdict, record, d.view.Rec.Spec.PolicySource, d.view.Now)
+	d.floors = harm.LearnHarm(d.floors, verdict, record, d.view.Policy.Settings.Source.OfPolicy, d.view.Now)
 	d.dropVerified(record)
 	// Without this, the revert fixes one pod while each new replica is created with the same size.
 	if seed := d.view.Rec.Spec.Seed; harm.HarmsNewborn(seed, record) {

@@ -14,6 +14,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
 	"attune.io/attune/tuning"
 )
 
@@ -45,6 +46,21 @@ func TestNoStepGoesBelowAFloorThatIsYoungerThanTheTarget(t *testing.T) {
 			assert.Equal(t, tc.want, wishes[0].Size)
 		})
 	}
+}
+
+// Floors outlive the strategy and the server of a policy. So a policy's server teaches none above the prior size under any
+// strategy, also while a deleted policy's resizes are still observed.
+func TestAPolicysServerTeachesNoMoreThanThePriorSize(t *testing.T) {
+	learned := func(ofPolicy bool) recommender.Amount {
+		w := judged(t)
+		harms[resize.HarmThrottle](&w)
+		w.Policy.Settings.Source.OfPolicy = ofPolicy
+		floors := tuning.Decide(w).Status.Floors
+		require.Len(t, floors, 1)
+		return podview.AmountOf(recommender.CPU, floors[0].Amount)
+	}
+	assert.EqualValues(t, 520, learned(false), "1.3 times the limit")
+	assert.EqualValues(t, 500, learned(true))
 }
 
 // A runtime class with a memory overhead runs a VM, which may not start with a lower limit: a running pod keeps the memory

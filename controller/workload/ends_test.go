@@ -11,12 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize/climb"
 	"attune.io/attune/resize/harm"
 	"attune.io/attune/tuning"
+	"attune.io/attune/usage"
 )
 
 // The last sample before a kill, and the workloads killed beside it, tell a kill of the node.
@@ -124,4 +126,16 @@ func TestOOMEventsOfEndsAreMeasured(t *testing.T) {
 		}
 		assert.InDelta(t, tc.want, w.Usage.Ends[podview.Evidence(end)].Events, 0, name)
 	}
+}
+
+// A run that ends with exit code 137 and an invented event would teach a minimum.
+func TestAPolicysServerReportsNoOOMKills(t *testing.T) {
+	limited := sizeOf(200, 0, 512, 1024)
+	pod := endedBefore(running("web-1", limited), "Error", 1, 5*time.Second)
+	pod.Status.ContainerStatuses[0].LastTerminationState.Terminated.ExitCode = podview.Sigkill
+	w := heading(seen(t, limited, pod), limited)
+	w.Policy.Settings.Source = usage.SourceSettings{Prometheus: &v1alpha1.PrometheusSource{Address: "http://prometheus.shop:9090"}, OfPolicy: true, QueryStep: time.Minute}
+	var of []usage.SourceSettings
+	measurer{gauges: func(s policy.Settings) (Gauge, error) { of = append(of, s.Source); return &source{}, nil }}.measureEnds(t.Context(), &w)
+	assert.Equal(t, []usage.SourceSettings{{QueryStep: time.Minute}}, of, "the operator's own source is asked")
 }

@@ -20,6 +20,9 @@ const (
 	// redialAfter is how long a source is used before it is dialled again: its Secrets may have changed, or may now be
 	// meant for another server.
 	redialAfter = time.Hour
+	// redialTenant is the same for a source with Secrets of a namespace. Its owner ends the permission to use them with
+	// an annotation. Clients for observed pods last as long.
+	redialTenant = 5 * time.Minute
 )
 
 // Refresh queries each source once for new steps and once for a piece of the past, and stores the answers. If usage is
@@ -175,7 +178,11 @@ func (r *refresh) run(ctx context.Context) bool {
 			r.commit(func(p *pool) { p.fail(err, r.now) })
 			return false
 		}
-		r.commit(func(p *pool) { p.source, p.redialAt = source, r.now.Add(redialAfter) })
+		lasts := redialAfter
+		if settings.Namespace != "" {
+			lasts = redialTenant
+		}
+		r.commit(func(p *pool) { p.source, p.redialAt = source, r.now.Add(lasts) })
 	}
 	if plan.newest != nil && !r.read(ctx, source, plan, *plan.newest, nil) ||
 		plan.past != nil && !r.read(ctx, source, plan, *plan.past, plan.group) {

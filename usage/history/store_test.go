@@ -762,3 +762,16 @@ func TestASourceIsMadeAnew(t *testing.T) {
 	}
 	assert.InDelta(t, 10, dialled, 1)
 }
+
+// A Secret of a namespace is used for minutes after its annotation no longer permits it.
+func TestASourceWithASecretOfANamespaceIsMadeAnewSooner(t *testing.T) {
+	source, dialled := &fake{pods: []fakePod{web("aaaaa", always(0.2))}}, 0
+	s := history.New(history.Options{Dial: func(usage.SourceSettings) (usage.Source, error) { dialled++; return source, nil }})
+	in := deployment("web")
+	in.Source.Namespace = "shop"
+	require.NoError(t, s.Want(in))
+	for at := now; at.Before(now.Add(time.Hour)); at = at.Add(time.Minute) {
+		s.Refresh(context.Background(), at)
+	}
+	assert.InDelta(t, 12, dialled, 1)
+}
