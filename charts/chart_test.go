@@ -388,8 +388,8 @@ func TestRights(t *testing.T) {
 	})
 }
 
-// TestRightsOfTheBridge: VerticalPodAutoscalers are written only where bridge.vpa asks for it, by the controller alone, in the
-// namespaces that are watched, and by the role that owns them.
+// TestRightsOfTheBridge: VerticalPodAutoscalers are written only where bridge.vpa asks for it, by the controller alone,
+// in the namespaces that are watched, and by the role that owns them.
 func TestRightsOfTheBridge(t *testing.T) {
 	more := func(on, off []string) []string {
 		return slices.DeleteFunc(on, func(word string) bool { return slices.Contains(off, word) })
@@ -490,8 +490,8 @@ func TestWatchedNamespaces(t *testing.T) {
 	}
 }
 
-// TestNothingIsThereTwice: of two hooks of one name in one namespace Helm deletes the first, and the release's own namespace may
-// be watched.
+// TestNothingIsThereTwice: of two hooks of one name in one namespace Helm deletes the first, and the release's own
+// namespace may be watched.
 func TestNothingIsThereTwice(t *testing.T) {
 	for _, how := range both {
 		seen := map[string]bool{}
@@ -560,8 +560,8 @@ func TestRightsInTheDocs(t *testing.T) {
 	assert.Equal(t, want, told, "run make rbac")
 }
 
-// TestDeployments: each program has pods, replicas, a ServiceAccount, a budget and metrics of its own, or there is one that is
-// both.
+// TestDeployments: each program has pods, replicas, a ServiceAccount, a budget and metrics of its own, or there is one
+// that is both.
 func TestDeployments(t *testing.T) {
 	for how, names := range map[string][]string{both[0]: {"attune", "attune-webhook"}, both[1]: {"attune"}} {
 		t.Run(how, func(t *testing.T) {

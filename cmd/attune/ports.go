@@ -218,7 +218,8 @@ type verdict struct {
 	at     time.Time
 }
 
-// newReaders returns a readers without verdicts. An empty audience is that of the API server. Each of the three rate limits has its own bucket.
+// newReaders returns a readers without verdicts. An empty audience is that of the API server. Each of the three rate
+// limits has its own bucket.
 func newReaders(api kubernetes.Interface, c clock.PassiveClock, audience string) *readers {
 	few := func() flowcontrol.RateLimiter { return flowcontrol.NewTokenBucketRateLimiter(askedEach, askedAtOnce) }
 	var audiences []string

@@ -355,8 +355,8 @@ func (c *Controller) largestNow(ctx context.Context, w workload.Workload) (out [
 	return out
 }
 
-// daemons returns the requests of a node's accepted DaemonSet pods and static pods, without those of one DaemonSet. It returns 0
-// if the pods cannot be listed.
+// daemons returns the requests of a node's accepted DaemonSet pods and static pods, without those of one DaemonSet. It
+// returns 0 if the pods cannot be listed.
 func (c *Controller) daemons(ctx context.Context, node string, but workload.Identity) (sum [2]recommender.Amount) {
 	pods := &corev1.PodList{}
 	if err := c.Nodes.List(ctx, pods, client.MatchingFields{workload.PodsByNode: node}, client.UnsafeDisableDeepCopy); err != nil {

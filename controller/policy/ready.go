@@ -78,8 +78,8 @@ func (r readiness) unsized() (reason, message string) {
 		r.policy.Namespace, m.most, policy.OnAverage*m.most, m.younger.workloads, all, m.younger) + message
 }
 
-// rejectedWorkloads names the first workloads whose recommendation the API server rejected, at most maxRefused, and counts the
-// rest.
+// rejectedWorkloads names the first workloads whose recommendation the API server rejected, at most maxRefused, and
+// counts the rest.
 func (r readiness) rejectedWorkloads() string {
 	shown := podview.Map(r.refused[:min(len(r.refused), maxRefused)], refusal.Error)
 	if rest := len(r.refused) - len(shown); rest > 0 {

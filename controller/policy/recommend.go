@@ -180,8 +180,8 @@ func (s *sizer) size(ctx context.Context, w workload.Workload) (*v1alpha1.Attune
 	return written, nil
 }
 
-// confirmUpToDate records that the stored recommendation is up to date, and confirms it with the time of the newest data. Both
-// are in memory only.
+// confirmUpToDate records that the stored recommendation is up to date, and confirms it with the time of the newest
+// data. Both are in memory only.
 func (s *sizer) confirmUpToDate(rec *v1alpha1.AttuneRecommendation, facing targets.Decision, v targets.View, until *metav1.Time, timeless bool) {
 	if until != nil {
 		facing.DataUntil = until.Time

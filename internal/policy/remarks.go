@@ -37,7 +37,8 @@ type ineffective struct {
 }
 
 // Remarks returns sentences about valid settings that probably do not do what the user means: a minimum that few nodes
-// have, a bound of memory that attune does not set, and fields without effect. Ineffective fields of lower levels are left out, because they are for other policies too.
+// have, a bound of memory that attune does not set, and fields without effect. Ineffective fields of lower levels are left
+// out, because they are for other policies too.
 func (s Settings) Remarks() []string {
 	var remarks []string
 	for _, doubt := range s.Doubts {

@@ -15,10 +15,10 @@ import (
 	"attune.io/attune/resize"
 )
 
-// LargestOf returns the maximum size of a workload's pods: the allocatable resources of the largest node on which
-// they may run now, without its DaemonSet pods (known; 0: no such node), or of a larger one that was seen within the
-// history window and is deleted (stored; nil: none), unless it was for another placement. For a DaemonSet the current nodes take precedence, because its bound is its smallest
-// node. The zero value: not known.
+// LargestOf returns the maximum size of a workload's pods: the allocatable resources of the largest node on which they
+// may run now, without its DaemonSet pods (known; 0: no such node), or of a larger one that was seen within the history
+// window and is deleted (stored; nil: none), unless it was for another placement. For a DaemonSet the current nodes
+// take precedence, because its bound is its smallest node. The zero value: not known.
 func LargestOf(known [2]recommender.Amount, stored *v1alpha1.LargestNode, placement string, kind v1alpha1.WorkloadKind, window time.Duration, now time.Time) [2]recommender.Amount {
 	if stored == nil || stored.Placement != placement || now.Sub(stored.SeenAt.Time) > window {
 		return known
@@ -68,9 +68,9 @@ func (v View) largestPod() v1alpha1.Resources {
 }
 
 // withinNodes blocks a resource of raised containers if the pod would request more than the largest node has and more
-// than its template requests, or if the limit needs to be above the node (NodeCapacity). It also caps memory limits and their floors at the largest node, at the
-// template's limit, or at the floor learned from OOM kills, whichever is greatest. A limit may exceed the node: it
-// takes no room there, and the bound of a DaemonSet is its smallest node.
+// than its template requests, or if the limit needs to be above the node (NodeCapacity). It also caps memory limits and
+// their floors at the largest node, at the template's limit, or at the floor learned from OOM kills, whichever is
+// greatest. A limit may exceed the node: it takes no room there, and the bound of a DaemonSet is its smallest node.
 func (v View) withinNodes(targets []v1alpha1.ContainerTarget) []v1alpha1.ContainerTarget {
 	if v.Largest == ([2]recommender.Amount{}) || v.Workload.Template == nil {
 		return targets

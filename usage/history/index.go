@@ -166,8 +166,8 @@ func (n *namespace) drop(turn int64) {
 
 // settle applies the interests. A workload is read again from its beginning if it is new, has newly wanted containers,
 // or has a member that had its own history. The resolver and the tracks are replaced together, because they share the
-// workload numbers. A track with newly wanted containers is replaced: a read in progress does not know the new containers and must not count for the
-// new track.
+// workload numbers. A track with newly wanted containers is replaced: a read in progress does not know the new
+// containers and must not count for the new track.
 func (n *namespace) settle(turn int64) {
 	before := *n
 	n.resolver = newResolver(n.interests, n.neighbours)
