@@ -143,8 +143,9 @@ func decoding(body []byte) int64 {
 	return answering + 7*int64(len(body)) + 320*count("{") + 224*count(",") + 160*count("[")
 }
 
-// answering is more than the size of an answer, in bytes: its texts are few and limited.
-const answering = 96 << 10
+// answering is more than what writing an answer allocates, in bytes: its texts are few and limited, and the buffer
+// that they are written to grows by doubling.
+const answering = 192 << 10
 
 // Values of the label reason without a refusal: the body could not be read, and the connection was closed for others.
 const broken, connections = "Broken", "Connections"

@@ -161,7 +161,7 @@ func TestBusy(t *testing.T) {
 			close(began)
 			<-end
 		}
-	}), Clients{}, func(s *Server) { s.options.Bytes = 700 << 10 })
+	}), Clients{}, func(s *Server) { s.options.Bytes = 900 << 10 })
 	long := make(chan int, 1)
 	go func() {
 		response, err := client().Post("https://"+s.address+"/long", "", strings.NewReader(blank[:30<<10]))
@@ -170,7 +170,11 @@ func TestBusy(t *testing.T) {
 			_ = response.Body.Close()
 		}
 	}()
-	<-began
+	select {
+	case <-began:
+	case status := <-long:
+		require.Fail(t, "the long request did not reach its handler", "status %d", status)
+	}
 	status, _, err := s.post(t, client(), blank[:36<<10])
 	require.NoError(t, err)
 	assert.Equal(t, http.StatusServiceUnavailable, status)
