@@ -55,6 +55,22 @@ type PolicySettings struct {
 	// +kubebuilder:validation:MaxItems=64
 	ExcludedContainers []ContainerName `json:"excludedContainers,omitempty"`
 
+	// ContainerPolicies are the settings of single containers, init containers and sidecars included. A container uses
+	// the entry with its name, otherwise the entry "*". The fields of that entry take precedence over the policy's cpu
+	// and memory, field by field. Example: [{containerName: app, memory: {maxAllowed: 8Gi}}, {containerName: "*", mode:
+	// "Off"}]. Default: not set.
+	// +optional
+	// +listType=map
+	// +listMapKey=containerName
+	// +kubebuilder:validation:MaxItems=64
+	ContainerPolicies []ContainerPolicy `json:"containerPolicies,omitempty"`
+
+	// Admission sets whether attune sizes new pods of the policy's workloads in the modes Initial, Canary and Auto, in
+	// the namespaces that the chart's value webhook.namespaces allows. Disabled: attune only resizes running pods.
+	// Built-in default: Enabled.
+	// +optional
+	Admission *Switch `json:"admission,omitempty"`
+
 	// SLOGuardrails are PromQL conditions that must hold while attune observes a resize.
 	// +optional
 	// +listType=map
@@ -74,6 +90,57 @@ type PolicySettings struct {
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=63
 type ContainerName string
+
+// ContainerPolicy has the settings of one container, or of all containers without an entry of their own.
+type ContainerPolicy struct {
+	// ContainerName is the name of a container, an init container or a sidecar, e.g. app. "*" stands for every container
+	// without an entry of its own.
+	ContainerName ContainerName `json:"containerName"`
+
+	// Mode sets whether attune sizes the container. Off: attune gives no recommendation for it and does not change it,
+	// as for excludedContainers. Built-in default: Auto.
+	// +optional
+	Mode *ContainerMode `json:"mode,omitempty"`
+
+	// ControlledResources are the resources that attune sizes, e.g. [memory]. It leaves requests and limits of the other
+	// resource as they are. Built-in default: [cpu, memory].
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=2
+	ControlledResources []ControlledResource `json:"controlledResources,omitempty"`
+
+	// ControlledValues is the value of cpu.controlledValues and memory.controlledValues of the container, unless these
+	// are set in the same entry. Default: the policy's.
+	// +optional
+	ControlledValues *ControlledValues `json:"controlledValues,omitempty"`
+
+	// CPU settings of the container. Default: the policy's.
+	// +optional
+	CPU *CPUSettings `json:"cpu,omitempty"`
+
+	// Memory settings of the container. Default: the policy's.
+	// +optional
+	Memory *MemorySettings `json:"memory,omitempty"`
+}
+
+// ContainerMode sets whether attune sizes a container.
+// +kubebuilder:validation:Enum=Auto;Off
+type ContainerMode string
+
+const (
+	ContainerAuto ContainerMode = "Auto"
+	ContainerOff  ContainerMode = "Off"
+)
+
+// ControlledResource is a resource that attune sizes.
+// +kubebuilder:validation:Enum=cpu;memory
+type ControlledResource string
+
+const (
+	ControlledCPU    ControlledResource = "cpu"
+	ControlledMemory ControlledResource = "memory"
+)
 
 // Profile is a set of built-in values for several fields.
 // +kubebuilder:validation:Enum=Cost;Balanced;Reliability

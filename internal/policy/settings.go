@@ -89,6 +89,11 @@ type Settings struct {
 	Scraped bool
 }
 
+// For returns the settings of the recommender for one container.
+func (s *Settings) For(container string) *recommender.Settings {
+	return &s.Recommender
+}
+
 // Boost is more CPU for a starting pod.
 type Boost struct {
 	// Multiplier of the CPU request, greater than 1 and at most v1alpha1.MaxBoost.
