@@ -89,7 +89,7 @@ func (d *starter) stopped(pod *corev1.Pod, container string) *resize.Refusal {
 	if _, asked, _ := d.view.owner().Undo(); asked {
 		return resize.Refuse(ReasonUndone, "the workload has the annotation %s", v1alpha1.UndoAnnotation)
 	}
-	if d.view.target(container).Name != "" && !d.view.Policy.Settings.Resize.Excluded[container] {
+	if d.view.target(container).Name != "" && !d.view.Policy.Settings.Resize.Excludes(container) {
 		return nil
 	}
 	return resize.Refuse(v1alpha1.ReasonBelowOriginal, "container %s has no target", container)
