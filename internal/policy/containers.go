@@ -39,6 +39,8 @@ func containerSettings(o *overlay, s *Settings) {
 		entries = entries[:mostContainers]
 	}
 	s.Containers, s.Resize.Containers = make(map[string]*Container, len(entries)), make(map[string]resize.ContainerRules, len(entries))
+	// Without this, Boost would be the longest of the entries.
+	s.Resize.Containers[resize.EveryContainer] = s.Resize.Of("")
 	for _, of := range entries {
 		name := string(of.ContainerName)
 		if _, twice := s.Containers[name]; twice || name == "" {

@@ -138,7 +138,7 @@ func everythingSettings(t *testing.T) policy.Settings {
 				Location: berlin,
 			},
 			RateWindow: 15 * time.Minute, Boost: 90 * time.Second, Excluded: map[string]bool{"istio-proxy": true, "side": false},
-			Containers: map[string]resize.ContainerRules{"side": {RaiseBeforeKill: true, Uncontrolled: [2]string{memoryOnly}}},
+			Containers: map[string]resize.ContainerRules{"side": {RaiseBeforeKill: true, Uncontrolled: [2]string{memoryOnly}}, "*": {Boost: 90 * time.Second}},
 			Guardrails: []v1alpha1.SLOGuardrail{{Name: "errors", Query: "sum(rate(errors[5m]))", Threshold: "-0.5", Comparison: "<="}},
 		},
 		Source: usage.SourceSettings{
