@@ -114,7 +114,7 @@ test-sim: bin/gotestsum ## The long run: lives of a cluster in virtual time, one
 	cd test && ATTUNE_SIM_SEEDS=$(SEEDS) $(call gotest,sim) -timeout 40m ./sim
 
 # One story of test/loops for each verb that the operator uses: create, status write, resize, revert, evict, delete, undo.
-VERBS := ^(TestLoopsConvergeAndStay|TestLoopsRevertAnOOMAndLearn|TestLoopsEvictPodsTooLargeForTheirNode|TestLoopsFinishTheWatchOfADeletedPolicy|TestLoopsUndo|TestLoopsWithoutRights|TestLoopsAreStoppedByAnAdmissionPolicy|TestLoopsAbandonSizesThatTheAPIServerRejects)$$
+VERBS := ^(TestLoopsConvergeAndStay|TestLoopsRevertAnOOMAndLearn|TestLoopsEvictPodsTooLargeForTheirNode|TestLoopsFinishTheWatchOfADeletedPolicy|TestLoopsUndo|TestLoopsWithoutRights|TestLoopsAreStoppedByAnAdmissionPolicy|TestLoopsAbandonSizesThatTheAPIServerRejects|TestLoopsSizeContainersByTheirOwnSettings)$$
 
 test-integration: programs bin/gotestsum ## Tests against a real API server, with its own validation code and Helm (RUN=name for some)
 	cd test && $(call gotest,integration) -count=1 -timeout 40m -run '$(value RUN)' ./integration/... ./crash/...
