@@ -167,8 +167,8 @@ func (x *importer) mode() {
 		}
 	case "InPlace":
 	case "", "Auto", "Recreate":
-		x.note("updateMode %s evicts pods to resize them. attune's updateStrategy.type Auto resizes them in place and evicts no pod. "+
-			"To evict pods that their node cannot resize, set updateStrategy.resizeMethod: InPlaceOrRecreate", cmp.Or(mode, "Recreate (not set)"))
+		x.note("updateMode %s evicts pods. attune's updateStrategy.type Auto resizes them in place and never evicts them, unless you set updateStrategy.resizeMethod: InPlaceOrRecreate",
+			cmp.Or(mode, "Recreate (not set)"))
 	default:
 		*update.Type = v1alpha1.UpdateRecommend
 		x.note("updateMode %q is unknown, so its policy only recommends. Set updateStrategy.type", shown(mode))
@@ -191,13 +191,16 @@ func (x *importer) recommend(why string, args ...any) {
 
 // creator returns the name of the policy, and names the program that creates the VPA again after a deletion.
 func (x *importer) creator(object *unstructured.Unstructured) string {
-	if labels := object.GetLabels(); labels["source"] == "goldilocks" && labels["creator"] == "Fairwinds" {
-		x.note("Goldilocks creates it, also after a deletion. Before its policy changes pods, set the annotation goldilocks.fairwinds.com/vpa-update-mode of the " +
-			"workload or its namespace to off, or remove the label goldilocks.fairwinds.com/enabled of the namespace")
-		return cmp.Or(strings.TrimPrefix(object.GetName(), "goldilocks-"), object.GetName())
+	name, acts := object.GetName(), x.UpdatePolicy.UpdateMode != "Off"
+	labels, owner := object.GetLabels(), metav1.GetControllerOf(object)
+	switch goldilocks := labels["source"] == "goldilocks" && labels["creator"] == "Fairwinds"; {
+	case goldilocks:
+		name = cmp.Or(strings.TrimPrefix(name, "goldilocks-"), name)
+		if acts {
+			x.note("Goldilocks creates it, also after a deletion. To stop it, set the annotation goldilocks.fairwinds.com/vpa-update-mode of the workload or its namespace to off")
+		}
+	case owner != nil && acts:
+		x.note("%s %s owns it and may change it back. To stop it, change its mode there", shown(owner.Kind), shown(owner.Name))
 	}
-	if owner := metav1.GetControllerOf(object); owner != nil {
-		x.note("%s %s owns it and may change it back. Before its policy changes pods, change its mode there", shown(owner.Kind), shown(owner.Name))
-	}
-	return object.GetName()
+	return name
 }

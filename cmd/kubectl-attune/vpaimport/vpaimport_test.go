@@ -51,8 +51,7 @@ func of(t *testing.T, spec string) *unstructured.Unstructured {
 }
 
 func TestModes(t *testing.T) {
-	const evicts = " evicts pods to resize them. attune's updateStrategy.type Auto resizes them in place and evicts no pod. " +
-		"To evict pods that their node cannot resize, set updateStrategy.resizeMethod: InPlaceOrRecreate"
+	const evicts = " evicts pods. attune's updateStrategy.type Auto resizes them in place and never evicts them, unless you set updateStrategy.resizeMethod: InPlaceOrRecreate"
 	for mode, want := range map[string]struct {
 		update string
 		notes  []string
@@ -309,12 +308,12 @@ func TestCreatorsOfVPAs(t *testing.T) {
 	made, notes := Import(vpa)
 	assert.Equal(t, "web", made.Metadata.Name)
 	require.Len(t, notes, 1)
-	assert.Contains(t, notes[0], "VerticalPodAutoscaler shop/goldilocks-web: Goldilocks creates it, also after a deletion. Before its policy changes pods, set the annotation goldilocks.fairwinds.com/vpa-update-mode")
+	assert.Contains(t, notes[0], "VerticalPodAutoscaler shop/goldilocks-web: Goldilocks creates it, also after a deletion. To stop it, set the annotation goldilocks.fairwinds.com/vpa-update-mode")
 	vpa.SetLabels(nil)
 	vpa.SetOwnerReferences([]metav1.OwnerReference{{Kind: "EtcdCluster", Name: "main", Controller: new(true)}})
 	made, notes = Import(vpa)
 	assert.Equal(t, "goldilocks-web", made.Metadata.Name)
-	assert.Equal(t, []string{"VerticalPodAutoscaler shop/goldilocks-web: EtcdCluster main owns it and may change it back. Before its policy changes pods, change its mode there"}, notes)
+	assert.Equal(t, []string{"VerticalPodAutoscaler shop/goldilocks-web: EtcdCluster main owns it and may change it back. To stop it, change its mode there"}, notes)
 }
 
 func TestAnnotationsForTheRecommender(t *testing.T) {

@@ -1,0 +1,195 @@
+package vpaimport_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/cmd/kubectl-attune/vpaimport"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+)
+
+// container is what a VPA, or a policy, means for one container. It is the same for both.
+type container struct {
+	Off  bool
+	Of   [2]bounds
+	Type v1alpha1.UpdateType
+	// Evicts: pods may be evicted for a resize.
+	Evicts bool
+}
+
+// bounds of a resource. Sized is false if the product leaves the resource as it is.
+type bounds struct {
+	Sized, LimitsFollow bool
+	Min, Max            recommender.Amount
+}
+
+// drawn is a VPA, in the words of its documentation.
+type drawn struct {
+	mode    string
+	entries []entry
+}
+
+type entry struct {
+	name, mode, values string
+	resources          []string
+	of                 [2][2]string // minAllowed and maxAllowed, by resource
+}
+
+var names = []string{"app", "proxy", "*", "log"}
+
+func draw(r *rand.Rand) (d drawn) {
+	of := func(values ...string) string { return values[r.IntN(len(values))] }
+	d.mode = of("Off", "Initial", "Recreate", "Auto", "InPlaceOrRecreate", "InPlace", "")
+	for range r.IntN(5) {
+		e := entry{name: of(names...), mode: of("", "Auto", "Off"), values: of("", "RequestsOnly", "RequestsAndLimits")}
+		e.resources = [][]string{nil, nil, {"cpu"}, {"memory"}, {"memory", "cpu"}, {}}[r.IntN(6)]
+		e.of = [2][2]string{{of("", "50m", "0"), of("", "2", "0.5")}, {of("", "64Mi", "100M"), of("", "4Gi", "2.5Gi")}}
+		d.entries = append(d.entries, e)
+	}
+	return d
+}
+
+// object is the VPA as the API server stores it.
+func (d drawn) object(t *testing.T) *unstructured.Unstructured {
+	var policies []any
+	for _, e := range d.entries {
+		p := map[string]any{"containerName": e.name}
+		for field, value := range map[string]string{"mode": e.mode, "controlledValues": e.values} {
+			if value != "" {
+				p[field] = value
+			}
+		}
+		if e.resources != nil {
+			p["controlledResources"] = e.resources
+		}
+		for i, field := range []string{"minAllowed", "maxAllowed"} {
+			list := map[string]any{}
+			for r, name := range []string{"cpu", "memory"} {
+				if amount := e.of[r][i]; amount != "" {
+					list[name] = amount
+				}
+			}
+			p[field] = list
+		}
+		policies = append(policies, p)
+	}
+	spec := map[string]any{
+		"targetRef":      map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+		"updatePolicy":   map[string]any{"updateMode": d.mode},
+		"resourcePolicy": map[string]any{"containerPolicies": policies},
+	}
+	text, err := json.Marshal(map[string]any{"apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": map[string]any{"name": "web", "namespace": "shop"}, "spec": spec})
+	require.NoError(t, err)
+	o := &unstructured.Unstructured{}
+	require.NoError(t, o.UnmarshalJSON(text))
+	return o
+}
+
+// means is what VPA's documentation says: a container has the entry with its name, otherwise the entry *; nothing of
+// another entry applies. The defaults are mode Auto, both resources, and limits that follow. A bound of 0 is no bound. Of
+// two entries with one name VPA takes the first, of two entries * the last.
+func (d drawn) means(name string) container {
+	var own, other *entry
+	for i := range d.entries {
+		switch e := &d.entries[i]; {
+		case e.name == name && own == nil:
+			own = e
+		case e.name == "*":
+			other = e
+		}
+	}
+	c := container{Type: v1alpha1.UpdateAuto, Evicts: d.mode == "InPlaceOrRecreate"}
+	switch d.mode {
+	case "Off":
+		c.Type = v1alpha1.UpdateRecommend
+	case "Initial":
+		c.Type = v1alpha1.UpdateInitial
+	}
+	e := own
+	if e == nil {
+		e = other
+	}
+	if e == nil {
+		e = &entry{}
+	}
+	c.Off = e.mode == "Off" || e.resources != nil && len(e.resources) == 0
+	for r, resourceName := range []string{"cpu", "memory"} {
+		c.Of[r] = bounds{
+			Sized: e.resources == nil || slices.Contains(e.resources, resourceName), LimitsFollow: e.values != "RequestsOnly",
+			Min: amountOf(recommender.Resource(r), e.of[r][0]), Max: amountOf(recommender.Resource(r), e.of[r][1]),
+		}
+	}
+	if c.Off {
+		c.Of = [2]bounds{}
+	}
+	return c
+}
+
+func amountOf(r recommender.Resource, text string) recommender.Amount {
+	if text == "" {
+		return 0
+	}
+	return podview.AmountOf(r, resource.MustParse(text))
+}
+
+// For each container, the policy of a VPA means what the VPA means.
+func TestPoliciesMeanWhatTheirVPAsMean(t *testing.T) {
+	for seed := range uint64(3000) {
+		d := draw(rand.New(rand.NewPCG(seed, 44)))
+		made, _ := vpaimport.Import(d.object(t))
+		require.NotNil(t, made)
+		for _, name := range []string{"app", "proxy", "log", "later"} {
+			require.Equal(t, d.means(name), meaning(t, made.Spec, name), fmt.Sprintf("seed %d, container %s, %+v", seed, name, d))
+		}
+	}
+}
+
+// meaning is what a policy means for a container: the entry with its name, otherwise the entry *, over the policy's cpu
+// and memory.
+func meaning(t *testing.T, spec v1alpha1.AttunePolicySpec, name string) container {
+	t.Helper()
+	var of v1alpha1.ContainerPolicy
+	for _, p := range spec.ContainerPolicies {
+		if string(p.ContainerName) == name || p.ContainerName == "*" && string(of.ContainerName) != name {
+			of = p
+		}
+	}
+	require.Nil(t, spec.CPU)
+	require.Nil(t, spec.Memory)
+	c := container{Type: *spec.UpdateStrategy.Type, Evicts: spec.UpdateStrategy.ResizeMethod != nil, Off: of.Mode != nil && *of.Mode == v1alpha1.ContainerOff}
+	for r, settings := range []*v1alpha1.ResourceSettings{resourceSettings(of.CPU), resourceSettings(of.Memory)} {
+		name := []v1alpha1.ControlledResource{v1alpha1.ControlledCPU, v1alpha1.ControlledMemory}[r]
+		c.Of[r] = bounds{
+			Sized:        of.ControlledResources == nil || slices.Contains(of.ControlledResources, name),
+			LimitsFollow: of.ControlledValues == nil || *of.ControlledValues == v1alpha1.ControlledRequestsAndLimits,
+			Min:          podview.FromPointer(recommender.Resource(r), settings.MinAllowed), Max: podview.FromPointer(recommender.Resource(r), settings.MaxAllowed),
+		}
+	}
+	if c.Off {
+		c.Of = [2]bounds{}
+	}
+	return c
+}
+
+func resourceSettings(of any) *v1alpha1.ResourceSettings {
+	switch of := of.(type) {
+	case *v1alpha1.CPUSettings:
+		if of != nil {
+			return &of.ResourceSettings
+		}
+	case *v1alpha1.MemorySettings:
+		if of != nil {
+			return &of.ResourceSettings
+		}
+	}
+	return &v1alpha1.ResourceSettings{}
+}
