@@ -63,8 +63,8 @@ func (x *importer) boostContainer(p containerPolicy, entry *v1alpha1.ContainerPo
 	switch {
 	case p.off() && p.StartupBoost.set():
 		x.note("%s has no counterpart: attune does not change a container with mode Off", path)
-	case p.off():
-	case boosted && !p.sizes("cpu"):
+	case p.off(), !boosted && !p.sizes("cpu"):
+	case !p.sizes("cpu"):
 		x.note("%s has no counterpart: attune boosts no container whose controlledResources lack cpu", path)
 	case own:
 		of := x.boostOf(p.StartupBoost, path)

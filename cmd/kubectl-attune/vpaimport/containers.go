@@ -9,7 +9,6 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/input"
-	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 )
@@ -32,9 +31,9 @@ const everyOther = "*"
 // mostEntries is the greatest number of entries in a policy's containerPolicies.
 const mostEntries = 64
 
-// off reports whether the VPA does not size the container.
+// off reports whether the policy does not size the container. An unknown mode counts as Off.
 func (p containerPolicy) off() bool {
-	return p.Mode == "Off" || p.ControlledResources != nil && !p.sizes("cpu") && !p.sizes("memory")
+	return p.Mode != "" && p.Mode != string(v1alpha1.ContainerAuto) || p.ControlledResources != nil && !p.sizes("cpu") && !p.sizes("memory")
 }
 
 // sizes reports whether the VPA sizes a resource of the container, unless the container is off.
@@ -81,14 +80,18 @@ func (x *importer) effective() (all []containerPolicy) {
 // entry translates the policy of one container.
 func (x *importer) entry(p containerPolicy) v1alpha1.ContainerPolicy {
 	entry := v1alpha1.ContainerPolicy{ContainerName: v1alpha1.ContainerName(p.ContainerName)}
-	switch {
-	case p.off():
+	if p.Mode != "" && p.Mode != string(v1alpha1.ContainerAuto) && p.Mode != string(v1alpha1.ContainerOff) {
+		x.note("mode %q of container %s is unknown, so it is Off", shown(p.Mode), p.ContainerName)
+	}
+	if p.off() {
 		entry.Mode = new(v1alpha1.ContainerOff)
-	case p.Mode == "Auto":
+		if len(p.MinAllowed)+len(p.MaxAllowed) > 0 || p.ControlledValues != "" {
+			x.note("container %s is not sized: its bounds and controlledValues have no effect and are left out", p.ContainerName)
+		}
+		return entry
+	}
+	if p.Mode != "" {
 		entry.Mode = new(v1alpha1.ContainerAuto)
-	case p.Mode != "":
-		entry.Mode = new(v1alpha1.ContainerOff)
-		x.note("mode %q of container %s is unknown, so its mode is Off", shown(p.Mode), p.ContainerName)
 	}
 	x.controlled(p, &entry)
 	x.bounds(p, &entry)
@@ -129,8 +132,7 @@ func (x *importer) bounds(p containerPolicy, entry *v1alpha1.ContainerPolicy) {
 	}
 }
 
-// bound returns minAllowed or maxAllowed of a resource; nil if not set. A VPA ignores a bound of 0. It notes a bound that
-// is probably without its unit.
+// bound returns minAllowed or maxAllowed of a resource; nil if not set or without effect. A VPA ignores a bound of 0.
 func (x *importer) bound(r recommender.Resource, p containerPolicy, minimum bool) *resource.Quantity {
 	of, field := p.MaxAllowed, "maxAllowed"
 	if minimum {
@@ -140,8 +142,9 @@ func (x *importer) bound(r recommender.Resource, p containerPolicy, minimum bool
 	if !set || q.IsZero() {
 		return nil
 	}
-	if why := policy.UnlikelyBound(r, q.Quantity, minimum); why != "" {
-		x.note("%s.%s %s of container %s %s", r, field, q.String(), p.ContainerName, why)
+	if !p.sizes(r.String()) {
+		x.note("%s.%s of container %s has no effect and is left out: its controlledResources lack %s", field, r, p.ContainerName, r)
+		return nil
 	}
 	return &q.Quantity
 }

@@ -2,9 +2,9 @@ package vpaimport_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,6 +13,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/vpaimport"
+	"attune.io/attune/internal/policy"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
@@ -24,6 +25,8 @@ type container struct {
 	Type v1alpha1.UpdateType
 	// Evicts: pods may be evicted for a resize.
 	Evicts bool
+	// Boost multiplies the CPU of a starting container; 0: nothing does.
+	Boost float64
 }
 
 // bounds of a resource. Sized is false if the product leaves the resource as it is.
@@ -35,11 +38,13 @@ type bounds struct {
 // drawn is a VPA, in the words of its documentation.
 type drawn struct {
 	mode    string
+	boost   string // the factor; empty: not set
 	entries []entry
 }
 
 type entry struct {
 	name, mode, values string
+	boost              string // as of the VPA; none: startupBoost without cpu
 	resources          []string
 	of                 [2][2]string // minAllowed and maxAllowed, by resource
 }
@@ -49,8 +54,9 @@ var names = []string{"app", "proxy", "*", "log"}
 func draw(r *rand.Rand) (d drawn) {
 	of := func(values ...string) string { return values[r.IntN(len(values))] }
 	d.mode = of("Off", "Initial", "Recreate", "Auto", "InPlaceOrRecreate", "InPlace", "")
+	d.boost = of("", "", "2", "3")
 	for range r.IntN(5) {
-		e := entry{name: of(names...), mode: of("", "Auto", "Off"), values: of("", "RequestsOnly", "RequestsAndLimits")}
+		e := entry{name: of(names...), mode: of("", "Auto", "Off"), values: of("", "RequestsOnly", "RequestsAndLimits"), boost: of("", "", "", "none", "1", "5")}
 		e.resources = [][]string{nil, nil, {"cpu"}, {"memory"}, {"memory", "cpu"}, {}}[r.IntN(6)]
 		e.of = [2][2]string{{of("", "50m", "0"), of("", "2", "0.5")}, {of("", "64Mi", "100M"), of("", "4Gi", "2.5Gi")}}
 		d.entries = append(d.entries, e)
@@ -80,6 +86,7 @@ func (d drawn) object(t *testing.T) *unstructured.Unstructured {
 			}
 			p[field] = list
 		}
+		setBoost(p, e.boost)
 		policies = append(policies, p)
 	}
 	spec := map[string]any{
@@ -87,6 +94,7 @@ func (d drawn) object(t *testing.T) *unstructured.Unstructured {
 		"updatePolicy":   map[string]any{"updateMode": d.mode},
 		"resourcePolicy": map[string]any{"containerPolicies": policies},
 	}
+	setBoost(spec, d.boost)
 	text, err := json.Marshal(map[string]any{"apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": map[string]any{"name": "web", "namespace": "shop"}, "spec": spec})
 	require.NoError(t, err)
 	o := &unstructured.Unstructured{}
@@ -94,9 +102,20 @@ func (d drawn) object(t *testing.T) *unstructured.Unstructured {
 	return o
 }
 
+func setBoost(of map[string]any, boost string) {
+	switch boost {
+	case "":
+	case "none":
+		of["startupBoost"] = map[string]any{}
+	default:
+		of["startupBoost"] = map[string]any{"cpu": map[string]any{"type": "Factor", "factor": json.Number(boost)}}
+	}
+}
+
 // means is what VPA's documentation says: a container has the entry with its name, otherwise the entry *; nothing of
 // another entry applies. The defaults are mode Auto, both resources, and limits that follow. A bound of 0 is no bound. Of
-// two entries with one name VPA takes the first, of two entries * the last.
+// two entries with one name VPA takes the first, of two entries * the last. A container's own startupBoost takes precedence
+// over the VPA's. attune boosts no container whose CPU it does not size, and none in mode Initial.
 func (d drawn) means(name string) container {
 	var own, other *entry
 	for i := range d.entries {
@@ -128,8 +147,20 @@ func (d drawn) means(name string) container {
 			Min: amountOf(recommender.Resource(r), e.of[r][0]), Max: amountOf(recommender.Resource(r), e.of[r][1]),
 		}
 	}
+	for r := range c.Of {
+		if !c.Of[r].Sized { // nothing else has an effect
+			c.Of[r] = bounds{}
+		}
+	}
 	if c.Off {
 		c.Of = [2]bounds{}
+	}
+	boost := d.boost
+	if e.boost != "" {
+		boost = e.boost
+	}
+	if factor, err := strconv.ParseFloat(boost, 64); err == nil && factor > 1 && c.Of[recommender.CPU].Sized && d.mode != "Initial" {
+		c.Boost = factor
 	}
 	return c
 }
@@ -141,55 +172,36 @@ func amountOf(r recommender.Resource, text string) recommender.Amount {
 	return podview.AmountOf(r, resource.MustParse(text))
 }
 
-// For each container, the policy of a VPA means what the VPA means.
+// For each container, the resolved policy of a VPA means what the VPA means.
 func TestPoliciesMeanWhatTheirVPAsMean(t *testing.T) {
 	for seed := range uint64(3000) {
 		d := draw(rand.New(rand.NewPCG(seed, 44)))
-		made, _ := vpaimport.Import(d.object(t))
+		made, notes := vpaimport.Import(d.object(t))
 		require.NotNil(t, made)
+		settings, err := policy.ResolveNew(nil, nil, &v1alpha1.AttunePolicy{Spec: made.Spec}, policy.Operator{})
+		require.NoError(t, err, "seed %d, %+v", seed, d)
+		require.Empty(t, settings.Remarks(), "seed %d, %+v", seed, d)
 		for _, name := range []string{"app", "proxy", "log", "later"} {
-			require.Equal(t, d.means(name), meaning(t, made.Spec, name), fmt.Sprintf("seed %d, container %s, %+v", seed, name, d))
+			require.Equal(t, d.means(name), meaning(settings, name), "seed %d, container %s, %+v, %v", seed, name, d, notes)
 		}
 	}
 }
 
-// meaning is what a policy means for a container: the entry with its name, otherwise the entry *, over the policy's cpu
-// and memory.
-func meaning(t *testing.T, spec v1alpha1.AttunePolicySpec, name string) container {
-	t.Helper()
-	var of v1alpha1.ContainerPolicy
-	for _, p := range spec.ContainerPolicies {
-		if string(p.ContainerName) == name || p.ContainerName == "*" && string(of.ContainerName) != name {
-			of = p
-		}
-	}
-	require.Nil(t, spec.CPU)
-	require.Nil(t, spec.Memory)
-	c := container{Type: *spec.UpdateStrategy.Type, Evicts: spec.UpdateStrategy.ResizeMethod != nil, Off: of.Mode != nil && *of.Mode == v1alpha1.ContainerOff}
-	for r, settings := range []*v1alpha1.ResourceSettings{resourceSettings(of.CPU), resourceSettings(of.Memory)} {
-		name := []v1alpha1.ControlledResource{v1alpha1.ControlledCPU, v1alpha1.ControlledMemory}[r]
-		c.Of[r] = bounds{
-			Sized:        of.ControlledResources == nil || slices.Contains(of.ControlledResources, name),
-			LimitsFollow: of.ControlledValues == nil || *of.ControlledValues == v1alpha1.ControlledRequestsAndLimits,
-			Min:          podview.FromPointer(recommender.Resource(r), settings.MinAllowed), Max: podview.FromPointer(recommender.Resource(r), settings.MaxAllowed),
-		}
-	}
+// meaning is what the settings of a policy mean for a container.
+func meaning(s policy.Settings, name string) container {
+	c := container{Type: s.Resize.Mode, Evicts: s.Resize.Method == v1alpha1.ResizeInPlaceOrRecreate, Off: s.Resize.Excludes(name)}
 	if c.Off {
-		c.Of = [2]bounds{}
+		return c
+	}
+	if boost := s.BoostOf(name); boost != nil {
+		c.Boost = boost.Multiplier
+	}
+	for _, r := range recommender.Resources {
+		of := s.For(name).Of[r]
+		if of.Uncontrolled != "" {
+			continue
+		}
+		c.Of[r] = bounds{Sized: true, LimitsFollow: of.LimitsFollow, Min: of.MinAllowed, Max: of.MaxAllowed}
 	}
 	return c
-}
-
-func resourceSettings(of any) *v1alpha1.ResourceSettings {
-	switch of := of.(type) {
-	case *v1alpha1.CPUSettings:
-		if of != nil {
-			return &of.ResourceSettings
-		}
-	case *v1alpha1.MemorySettings:
-		if of != nil {
-			return &of.ResourceSettings
-		}
-	}
-	return &v1alpha1.ResourceSettings{}
 }

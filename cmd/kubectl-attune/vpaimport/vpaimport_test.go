@@ -89,8 +89,11 @@ func TestContainers(t *testing.T) {
 			[]string{`controlledResources of container app has "disk", which neither VPA nor attune sizes`}},
 		"bounds of 0, and of another resource": {`{containerName: app, minAllowed: {cpu: 0, disk: 1Gi}, maxAllowed: {memory: 0}}`, "- containerName: app\n",
 			[]string{"bounds of disk have no counterpart (container app): neither VPA nor attune sizes it"}},
-		"unknown values": {`{containerName: app, mode: Later, controlledValues: LimitsOnly}`, "- containerName: app\n  controlledValues: RequestsOnly\n  mode: \"Off\"\n",
-			[]string{`mode "Later" of container app is unknown, so its mode is Off`, `controlledValues "LimitsOnly" of container app is unknown, so it is RequestsOnly`}},
+		"unknown values": {`{containerName: app, controlledValues: LimitsOnly}, {containerName: side, mode: Later}`, "- containerName: app\n  controlledValues: RequestsOnly\n- containerName: side\n  mode: \"Off\"\n",
+			[]string{`controlledValues "LimitsOnly" of container app is unknown, so it is RequestsOnly`, `mode "Later" of container side is unknown, so it is Off`}},
+		"without effect": {`{containerName: app, mode: "Off", minAllowed: {cpu: 1}}, {containerName: side, controlledResources: [memory], controlledValues: RequestsOnly, minAllowed: {cpu: 1, memory: 1Gi}}`,
+			"- containerName: app\n  mode: \"Off\"\n- containerName: side\n  controlledResources:\n  - memory\n  controlledValues: RequestsOnly\n  memory:\n    minAllowed: 1Gi\n",
+			[]string{"container app is not sized: its bounds and controlledValues have no effect and are left out", "minAllowed.cpu of container side has no effect and is left out: its controlledResources lack cpu"}},
 		"no name of a container": {`{mode: "Off"}, {containerName: "a b"}, {containerName: app}`, "- containerName: app\n",
 			[]string{`containerPolicies[0]: containerName "" is no name of a container, so it has no effect`, `containerPolicies[1]: containerName "a b" is no name of a container, so it has no effect`}},
 		"the first entry of a name, and the last *": {`{containerName: "*", mode: "Off"}, {containerName: app, mode: Auto}, {containerName: app, mode: "Off"}, {containerName: "*", mode: Auto}`,
@@ -327,9 +330,8 @@ func TestAnnotationsForTheRecommender(t *testing.T) {
 func TestImportDoubtsBounds(t *testing.T) {
 	_, notes := imported(t, `{updatePolicy: {updateMode: Initial}, resourcePolicy: {containerPolicies: [{containerName: "*", minAllowed: {cpu: 250, memory: 100}, maxAllowed: {cpu: 400, memory: 512}}]}}`)
 	assert.Equal(t, []string{
-		"cpu.minAllowed 250 of container * is more CPU than most nodes have. Write millicores with their unit, e.g. 250m",
-		"memory.minAllowed 100 of container * is less than 1Mi. Add the unit, e.g. 512Mi",
-		"memory.maxAllowed 512 of container * is less than 1Mi. Add the unit, e.g. 512Mi",
+		"its policy is invalid, correct it before you apply it: containerPolicies[*]: memory.minAllowed 100 is less than 1Mi. Add the unit, e.g. 512Mi; containerPolicies[*]: memory.maxAllowed 512 is less than 1Mi. Add the unit, e.g. 512Mi",
+		"containerPolicies[*].cpu.minAllowed 250 is more CPU than most nodes have. Write millicores with their unit, e.g. 250m",
 	}, notes)
 }
 
