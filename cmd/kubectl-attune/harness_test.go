@@ -84,6 +84,8 @@ type cliTest struct {
 	version string
 	// utf8 is true if the terminal shows Unicode.
 	utf8 bool
+	// in is stdin.
+	in string
 }
 
 // newCLITest has a cluster with the objects of testdata/cluster.yaml, behind the interceptors.
@@ -126,7 +128,7 @@ func (c cliTest) run(args ...string) answer {
 	c.t.Helper()
 	var out, errOut bytes.Buffer
 	env := &environment{
-		IOStreams: genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &errOut},
+		IOStreams: genericiooptions.IOStreams{In: bytes.NewBufferString(c.in), Out: &out, ErrOut: &errOut},
 		now:       func() time.Time { return testNow },
 		cluster:   &fakeCluster{client: c.client, pods: c.pods, version: c.version},
 		utf8:      c.utf8,

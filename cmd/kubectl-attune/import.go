@@ -1,15 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,7 +21,6 @@ import (
 	"attune.io/attune/cmd/kubectl-attune/input"
 	"attune.io/attune/cmd/kubectl-attune/vpaimport"
 	"attune.io/attune/internal/autoscale"
-	"attune.io/attune/podview"
 )
 
 // newImport returns the command import. Its only subcommand is vpa.
@@ -32,17 +33,27 @@ func newImport(env *environment) *cobra.Command {
 			return errors.New("import needs a kind of objects: use kubectl attune import vpa")
 		},
 	}
-	command.AddCommand(&cobra.Command{
+	var file string
+	vpas := &cobra.Command{
 		Use:   "vpa [NAME...]",
 		Short: "Print an AttunePolicy for each VerticalPodAutoscaler",
 		Long: "Print an AttunePolicy for each VerticalPodAutoscaler, as YAML for kubectl apply. stderr has one sentence for each\n" +
 			"setting without a counterpart. Nothing is written to the cluster.\n\n" +
-			"It needs permission to list VerticalPodAutoscalers. With permission to get workloads it also knows their containers,\n" +
-			"and with permission to list AttunePolicies, which names are in use.",
-		Example:           "  kubectl attune import vpa -A > policies.yaml\n  kubectl attune import vpa web | kubectl apply --dry-run=server --filename -",
+			"It needs permission to list VerticalPodAutoscalers. With permission to list AttunePolicies it also knows which names\n" +
+			"are in use. With -f it reads manifests instead of the cluster: YAML documents, lists, and objects of other kinds\n" +
+			"between them, which it skips.",
+		Example: "  kubectl attune import vpa -A > policies.yaml\n  kubectl attune import vpa web | kubectl apply --dry-run=server --filename -\n" +
+			"  helm template shop ./chart | kubectl attune import vpa -f -",
 		ValidArgsFunction: env.completeVPAs,
-		RunE:              func(cmd *cobra.Command, names []string) error { return importVPAs(cmd.Context(), env, names) },
-	})
+		RunE: func(cmd *cobra.Command, names []string) error {
+			if file != "" {
+				return importFile(env, file, names)
+			}
+			return importVPAs(cmd.Context(), env, names)
+		},
+	}
+	vpas.Flags().StringVarP(&file, "filename", "f", "", "YAML file with VerticalPodAutoscalers; - for stdin")
+	command.AddCommand(vpas)
 	return command
 }
 
@@ -77,26 +88,90 @@ func importVPAs(ctx context.Context, env *environment, names []string) error {
 	if err != nil {
 		return err
 	}
-	taken := namesOfPolicies(ctx, env, r)
+	return printPolicies(env, vpas, namesOfPolicies(ctx, env, r))
+}
+
+// mostManifest limits a file of manifests, in bytes.
+const mostManifest = 64 << 20
+
+// importFile prints the policies of the VPAs in a file. It needs no cluster. A VPA without a namespace gets none: as for
+// the VPA itself, kubectl apply chooses it.
+func importFile(env *environment, path string, names []string) error {
+	if len(names) > 0 || env.scope.all || env.scope.selector != "" {
+		return errors.New("-f cannot be combined with names, -A or -l: it reads all VerticalPodAutoscalers of the file")
+	}
+	text, err := readManifest(env, path)
+	if err != nil {
+		return fmt.Errorf("reading the VerticalPodAutoscalers: %w", err)
+	}
+	vpas, notes, err := input.ParseVPAs(text)
+	if path == "-" {
+		path = "stdin"
+	}
+	switch {
+	case err != nil && bytes.Contains(text, []byte("{{")):
+		return fmt.Errorf("%s: %w. Render a template first, e.g. with helm template", path, err)
+	case err != nil:
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	for _, note := range notes {
+		env.printNote("%s: %s", path, note)
+	}
+	return printPolicies(env, vpas, takenNames{})
+}
+
+// readManifest reads a file, or stdin for -.
+func readManifest(env *environment, path string) ([]byte, error) {
+	from := env.In
+	if path != "-" {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		from = file
+	}
+	text, err := io.ReadAll(io.LimitReader(from, mostManifest+1))
+	if err == nil && len(text) > mostManifest {
+		err = errors.New("it has more than 64 MiB: split it")
+	}
+	return text, err
+}
+
+// printPolicies prints the policies of VPAs, with names that are not taken.
+func printPolicies(env *environment, vpas []unstructured.Unstructured, taken takenNames) error {
 	// The operator's own VPAs are derived from policies.
 	vpas = slices.DeleteFunc(vpas, func(vpa unstructured.Unstructured) bool { return autoscale.Ours(&vpa) })
 	list := policyList{APIVersion: "v1", Kind: "List", Items: []*input.Written{}}
+	sizedBy := map[string]string{}
 	for i := range vpas {
-		made, notes := vpaimport.Import(&vpas[i], containersOf(ctx, r, &vpas[i]))
+		made, notes := vpaimport.Import(&vpas[i])
 		for _, note := range notes {
 			env.printNote("%s", note)
 		}
 		if made != nil {
-			taken.choose(env, &made.Metadata)
+			taken.choose(env, &made.Metadata, vpas[i].GetName())
 			list.Items = append(list.Items, made)
+			noteShared(env, sizedBy, made)
 		}
 	}
-	if len(list.Items) == 0 {
+	if len(list.Items) == 0 && len(vpas) == 0 {
 		env.printNote("no VerticalPodAutoscalers found")
-	} else {
+	} else if len(list.Items) > 0 {
 		list.advise(env)
 	}
 	return env.print(list)
+}
+
+// noteShared notes that two policies select one workload. sizedBy has the first policy of each.
+func noteShared(env *environment, sizedBy map[string]string, made *input.Written) {
+	of := made.Spec.TargetRef
+	workload := strings.TrimPrefix(made.Metadata.Namespace+"/", "/") + string(of.Kind) + "/" + of.Name
+	if first, twice := sizedBy[workload]; twice {
+		env.printNote("AttunePolicies %s and %s both select %s: the one that you apply first takes precedence. VPA uses the oldest VerticalPodAutoscaler", first, made.Metadata.Name, workload)
+		return
+	}
+	sizedBy[workload] = made.Metadata.Name
 }
 
 // takenNames are the names of existing and of printed AttunePolicies.
@@ -116,16 +191,16 @@ func namesOfPolicies(ctx context.Context, env *environment, r reach) takenNames 
 	return names
 }
 
-// choose gives a printed policy a free name. Its initial name is the name of its VPA.
-func (n takenNames) choose(env *environment, of *input.Metadata) {
-	vpa := of.Name
+// choose gives a printed policy a free name. vpa is the name of its VPA.
+func (n takenNames) choose(env *environment, of *input.Metadata, vpa string) {
+	first := of.Name
 	for n[*of] {
 		of.Name += "-vpa"
 	}
 	n[*of] = true
-	if of.Name != vpa {
+	if of.Name != first {
 		env.printNote("VerticalPodAutoscaler %s/%s: an AttunePolicy named %s already exists, so this one is named %s: delete one of them if both select the same workload",
-			of.Namespace, vpa, vpa, of.Name)
+			of.Namespace, vpa, first, of.Name)
 	}
 }
 
@@ -139,7 +214,7 @@ func (l policyList) advise(env *environment) {
 		env.printNote("if the printed policy only recommends, the VerticalPodAutoscaler continues to manage its workload: " +
 			"change the policy's updateStrategy.type before you stop the VerticalPodAutoscaler")
 	}
-	env.printNote("a VerticalPodAutoscaler lowers memory; attune lowers it only with memory.allowDecrease: true")
+	env.printNote("a VerticalPodAutoscaler lowers memory; attune lowers it only with memory.allowDecrease: true. Add it to spec.memory of policies whose containers may have less")
 }
 
 // selectVPAs returns the named VPAs in the order of the command line, or without names all in the scope by namespace
@@ -178,17 +253,4 @@ func newVPAList() *unstructured.UnstructuredList {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(autoscale.VPAKind)
 	return list
-}
-
-// containersOf returns the names of the containers of a VPA's workload; nil if it cannot be read.
-func containersOf(ctx context.Context, c client.Client, vpa *unstructured.Unstructured) (names []string) {
-	id, ok := vpaimport.Target(vpa)
-	if !ok {
-		return nil
-	}
-	w, _, err := getWorkload(ctx, c, id)
-	if err != nil || w.Template == nil {
-		return nil
-	}
-	return podview.Map(podview.ResizableIn(&w.Template.Spec), func(c *corev1.Container) string { return c.Name })
 }

@@ -124,3 +124,29 @@ func TestImportsMistakes(t *testing.T) {
 	}
 	assert.Equal(t, answer{errOut: "no VerticalPodAutoscalers found\n"}, newImportTest(t).run("import", "vpa", "-n", "empty"))
 }
+
+// Manifests need no cluster: charts and Git repositories have VPAs too.
+func TestImportVPAsOfAFile(t *testing.T) {
+	path := filepath.Join("testdata", "manifests.yaml")
+	got := cliTest{t: t}.run("import", "vpa", "-f", path)
+	assert.Equal(t, exitOK, got.code, got.errOut)
+	golden(t, "import-file.yaml", got.out)
+	golden(t, "import-file.yaml.stderr", got.errOut)
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	piped := cliTest{t: t, in: string(text)}.run("import", "vpa", "-f", "-")
+	assert.Equal(t, got.out, piped.out)
+
+	for want, args := range map[string][]string{
+		"-f cannot be combined with names, -A or -l: it reads all VerticalPodAutoscalers of the file": {"import", "vpa", "-f", path, "web"},
+		"reading the VerticalPodAutoscalers: open testdata/none.yaml: no such file or directory":      {"import", "vpa", "-f", "testdata/none.yaml"},
+	} {
+		assert.Equal(t, answer{code: exitError, errOut: "error: " + want + "\n"}, cliTest{t: t}.run(args...))
+	}
+	assert.Equal(t, answer{errOut: "no VerticalPodAutoscalers found\n"}, cliTest{t: t, in: "kind: Namespace\napiVersion: v1"}.run("import", "vpa", "-f", "-"))
+	for _, text := range []string{"{{ if .Values.vpa }}\nkind: VerticalPodAutoscaler\n{{ end }}", "- a", "name: web"} {
+		got = cliTest{t: t, in: text}.run("import", "vpa", "-f", "-")
+		assert.Equal(t, exitError, got.code, text)
+		assert.Less(t, len(got.errOut), 400, text)
+	}
+}

@@ -65,7 +65,8 @@ func newEntry(o *overlay, of v1alpha1.ContainerPolicy) *entry {
 	e := &entry{ContainerPolicy: of, path: path, from: from, level: from + ", " + Level(path)}
 	own := newLayer(e.level, "", v1alpha1.PolicySettings{CPU: of.CPU, Memory: of.Memory})
 	for _, r := range recommender.Resources {
-		if values := &own.of(r).ControlledValues; *values == nil {
+		sized := of.ControlledResources == nil || slices.Contains(of.ControlledResources, controllable[r])
+		if values := &own.of(r).ControlledValues; *values == nil && sized { // elsewhere it would be a field without effect
 			*values = of.ControlledValues
 		}
 	}

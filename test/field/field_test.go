@@ -77,6 +77,8 @@ type shown struct {
 type example struct {
 	Kind   v1alpha1.WorkloadKind   `json:"kind,omitempty"` // default: Deployment
 	Policy v1alpha1.PolicySettings `json:"policy"`
+	// VPA is a VerticalPodAutoscaler; its policy takes precedence over Policy.
+	VPA *imported `json:"vpa,omitempty"`
 	// Labels and Annotations of the pod template.
 	Labels, Annotations map[string]string
 	Pod                 corev1.PodSpec                      `json:"pod"`
@@ -229,6 +231,7 @@ func (c *example) run(t *testing.T) {
 	if c.Kind == "" {
 		c.Kind = v1alpha1.KindDeployment
 	}
+	c.VPA.over(t, &c.Policy)
 	p := &v1alpha1.AttunePolicy{Spec: v1alpha1.AttunePolicySpec{TargetRef: v1alpha1.TargetRef{Kind: c.Kind}, PolicySettings: c.Policy}}
 	p.Name, p.Namespace = "all", "shop"
 	settings, err := policy.Resolve(nil, nil, p)

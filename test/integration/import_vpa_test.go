@@ -22,12 +22,15 @@ func TestPoliciesThatAreImportedAreAccepted(t *testing.T) {
 		`{updatePolicy: {updateMode: InPlaceOrRecreate}, startupBoost: {cpu: {type: Factor, factor: 2, durationSeconds: 3600}}}`,
 		`resourcePolicy: {containerPolicies: [{containerName: "*", mode: "Off"}, {containerName: app, minAllowed: {cpu: 0.05, memory: 1e8}, maxAllowed: {cpu: 2, memory: 4Gi}}]}`,
 		`resourcePolicy: {containerPolicies: [{containerName: "*", controlledValues: RequestsOnly, minAllowed: {cpu: 0}}]}`,
+		`resourcePolicy: {containerPolicies: [{containerName: a, controlledResources: [memory, memory]}, {containerName: b, controlledResources: []}, {containerName: a}, {containerName: ""}]}`,
+		`{startupBoost: {cpu: {factor: 500}}, resourcePolicy: {containerPolicies: [{containerName: app, startupBoost: {}}, {containerName: b, startupBoost: {cpu: {factor: 3}}}]}}`,
+		`{targetRef: {apiVersion: monitoring.coreos.com/v1, kind: Prometheus, name: main}}`,
 	} {
 		fields := map[string]any{}
-		require.NoError(t, yaml.Unmarshal([]byte(spec), &fields))
 		fields["targetRef"] = map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+		require.NoError(t, yaml.Unmarshal([]byte(spec), &fields))
 		vpa := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "web", "namespace": namespace}, "spec": fields}}
-		made, notes := vpaimport.Import(vpa, []string{"app", "side"})
+		made, notes := vpaimport.Import(vpa)
 		require.NotNil(t, made, notes)
 		text, err := json.Marshal(made)
 		require.NoError(t, err)

@@ -170,8 +170,9 @@ type Written struct {
 
 // Metadata is the metadata of a policy.
 type Metadata struct {
-	Name      string `json:"name"`
-	Namespace string `json:"namespace"`
+	Name string `json:"name"`
+	// Namespace is empty if kubectl apply shall choose it.
+	Namespace string `json:"namespace,omitempty"`
 }
 
 // WritePolicy returns a policy with this spec.

@@ -1,17 +1,19 @@
 package vpaimport
 
 import (
+	"maps"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/input"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/recommender"
 )
 
-// containerPolicy is a VPA's policy for one container. The name * stands for all containers without their own policy.
+// containerPolicy is a VPA's policy for one container.
 type containerPolicy struct {
 	ContainerName    string                              `json:"containerName"`
 	Mode             string                              `json:"mode"`
@@ -19,180 +21,145 @@ type containerPolicy struct {
 	MaxAllowed       map[string]workload.BoundedQuantity `json:"maxAllowed"`
 	ControlledValues string                              `json:"controlledValues"`
 	// ControlledResources means both resources if nil.
-	ControlledResources []string `json:"controlledResources"`
+	ControlledResources []string      `json:"controlledResources"`
+	StartupBoost        *startupBoost `json:"startupBoost"`
 }
 
-// others is the name of the policy for all containers without their own.
-const others = "*"
+// everyOther is the name in the policy for all containers without their own.
+const everyOther = "*"
 
-// off reports whether the VPA does not size the container.
-func (p containerPolicy) off() bool { return p.Mode == "Off" }
+// mostEntries is the greatest number of entries in a policy's containerPolicies.
+const mostEntries = 64
 
-// policyOf returns the policy of a container: its own, or the one for others, or an empty one.
-func (x *importer) policyOf(container string) containerPolicy {
-	var rest containerPolicy
+// off reports whether the policy does not size the container. An unknown mode counts as Off.
+func (p containerPolicy) off() bool {
+	return p.Mode != "" && p.Mode != string(v1alpha1.ContainerAuto) || p.ControlledResources != nil && !p.sizes("cpu") && !p.sizes("memory")
+}
+
+// sizes reports whether the VPA sizes a resource of the container, unless the container is off.
+func (p containerPolicy) sizes(name string) bool {
+	return p.ControlledResources == nil || slices.Contains(p.ControlledResources, name)
+}
+
+// containers translates containerPolicies. A VPA and an AttunePolicy apply the same entry to a container: the one with
+// its name, otherwise *.
+func (x *importer) containers() {
+	x.ResourcePolicy.ContainerPolicies = x.effective()
 	for _, p := range x.ResourcePolicy.ContainerPolicies {
-		switch p.ContainerName {
-		case container:
-			return p
-		case others:
-			rest = p
-		}
+		x.spec.ContainerPolicies = append(x.spec.ContainerPolicies, x.entry(p))
 	}
-	rest.ContainerName = container
-	return rest
 }
 
-// sized returns the policies of the containers that the VPA sizes, and excludes the others. It also excludes
-// containers that only the VPA names and the template does not have today. If the workload's containers are unknown,
-// it uses the names in the VPA and "*".
-func (x *importer) sized() (all []containerPolicy) {
-	for _, name := range x.named() {
-		p := x.policyOf(name)
+// effective returns the policies that apply to a container, in their order. Of several policies with one name, a VPA
+// applies the first one; of several *, the last one.
+func (x *importer) effective() (all []containerPolicy) {
+	at := map[string]int{}
+	for i, p := range x.ResourcePolicy.ContainerPolicies {
+		first, twice := at[p.ContainerName]
 		switch {
-		case !p.off():
+		case p.ContainerName != everyOther && validation.IsDNS1123Label(p.ContainerName) != nil:
+			x.note("containerPolicies[%d]: containerName %q is no name of a container, so it has no effect", i, shown(p.ContainerName))
+		case twice && p.ContainerName == everyOther:
+			all[first] = p
+			fallthrough
+		case twice:
+			x.note("containerPolicies has several entries for container %s: the policy has the one that applies", p.ContainerName)
+		case len(all) == mostEntries && p.ContainerName != everyOther:
+			x.recommend("containerPolicies has more than %d entries: the one of container %s is left out", mostEntries, p.ContainerName)
+		case len(all) == mostEntries:
+			x.recommend("containerPolicies has more than %d entries: the one of container %s is left out", mostEntries, all[mostEntries-1].ContainerName)
+			all[mostEntries-1] = p
+		default:
+			at[p.ContainerName] = len(all)
 			all = append(all, p)
-		case name != others:
-			x.spec.ExcludedContainers = append(x.spec.ExcludedContainers, v1alpha1.ContainerName(name))
 		}
-	}
-	slices.Sort(x.spec.ExcludedContainers)
-	switch {
-	case !x.policyOf(others).off():
-	case x.containers == nil:
-		x.recommend("the containers with mode Off (containerName *) are not known: add them to excludedContainers")
-	default:
-		x.note("mode Off of container * covers only the current containers: add later ones to excludedContainers, otherwise attune sizes them")
-	}
-	if len(all) == 0 {
-		x.note("it manages no container, and neither does its policy")
 	}
 	return all
 }
 
-// named returns the container names for sized. It ignores a container policy without a name.
-func (x *importer) named() []string {
-	names := slices.Clone(x.containers)
-	for _, p := range x.ResourcePolicy.ContainerPolicies {
-		if p.ContainerName != "" && p.ContainerName != others && !slices.Contains(names, p.ContainerName) && (p.off() || x.containers == nil) {
-			names = append(names, p.ContainerName)
+// entry translates the policy of one container.
+func (x *importer) entry(p containerPolicy) v1alpha1.ContainerPolicy {
+	entry := v1alpha1.ContainerPolicy{ContainerName: v1alpha1.ContainerName(p.ContainerName)}
+	if p.Mode != "" && p.Mode != string(v1alpha1.ContainerAuto) && p.Mode != string(v1alpha1.ContainerOff) {
+		x.note("mode %q of container %s is unknown, so it is Off", shown(p.Mode), p.ContainerName)
+	}
+	if p.off() {
+		entry.Mode = new(v1alpha1.ContainerOff)
+		if len(p.MinAllowed)+len(p.MaxAllowed) > 0 || p.ControlledValues != "" {
+			x.note("container %s is not sized: its bounds and controlledValues have no effect and are left out", p.ContainerName)
 		}
+		return entry
 	}
-	if x.containers == nil {
-		names = append(names, others)
+	if p.Mode != "" {
+		entry.Mode = new(v1alpha1.ContainerAuto)
 	}
-	return names
+	x.controlled(p, &entry)
+	x.bounds(p, &entry)
+	x.unbounded(p)
+	return entry
 }
 
-// bounds translates the policies of single containers. An AttunePolicy has one minAllowed, maxAllowed and
-// controlledValues per resource for all containers. If containers differ, bounds takes the widest range, so that no
-// container is limited more than before. If a lower bound is lost, the policy only recommends.
-func (x *importer) bounds() {
-	sized := x.sized()
-	for _, name := range []string{"cpu", "memory"} {
-		low, lowDiffers := widest(sized, name, func(p containerPolicy) map[string]workload.BoundedQuantity { return p.MinAllowed }, -1)
-		high, highDiffers := widest(sized, name, func(p containerPolicy) map[string]workload.BoundedQuantity { return p.MaxAllowed }, 1)
-		x.set(name, low, high)
+// controlled translates controlledResources and controlledValues.
+func (x *importer) controlled(p containerPolicy, entry *v1alpha1.ContainerPolicy) {
+	for _, name := range p.ControlledResources {
+		of := v1alpha1.ControlledResource(name)
 		switch {
-		case lowDiffers && low == nil:
-			x.recommend("containers differ in minAllowed.%s, but a policy has one for all: it is not set", name)
-		case lowDiffers:
-			x.note("containers differ in minAllowed.%s, but a policy has one for all: it is %s", name, orNone(low))
-		}
-		if highDiffers {
-			x.note("containers differ in maxAllowed.%s, but a policy has one for all: it is %s", name, orNone(high))
+		case of != v1alpha1.ControlledCPU && of != v1alpha1.ControlledMemory:
+			x.note("controlledResources of container %s has %q, which neither VPA nor attune sizes", p.ContainerName, shown(name))
+		case !slices.Contains(entry.ControlledResources, of):
+			entry.ControlledResources = append(entry.ControlledResources, of)
 		}
 	}
-	x.partial(sized)
-	x.controlled(sized)
-	for _, of := range sized {
-		x.unbounded(of)
+	switch values := v1alpha1.ControlledValues(p.ControlledValues); values {
+	case "":
+	case v1alpha1.ControlledRequestsOnly, v1alpha1.ControlledRequestsAndLimits:
+		entry.ControlledValues = &values
+	default:
+		entry.ControlledValues = new(v1alpha1.ControlledRequestsOnly)
+		x.note("controlledValues %q of container %s is unknown, so it is RequestsOnly", shown(p.ControlledValues), p.ContainerName)
 	}
 }
 
-// set writes the bounds of one resource.
-func (x *importer) set(name string, low, high *resource.Quantity) {
-	if low == nil && high == nil {
-		return
+// bounds translates minAllowed and maxAllowed.
+func (x *importer) bounds(p containerPolicy, entry *v1alpha1.ContainerPolicy) {
+	if low, high := x.bound(recommender.CPU, p, true), x.bound(recommender.CPU, p, false); low != nil || high != nil {
+		cpu := input.Made(&entry.CPU)
+		cpu.MinAllowed, cpu.MaxAllowed = low, high
 	}
-	if name == "memory" {
-		input.Made(&x.spec.Memory).MinAllowed, input.Made(&x.spec.Memory).MaxAllowed = low, high
-		return
-	}
-	input.Made(&x.spec.CPU).MinAllowed, input.Made(&x.spec.CPU).MaxAllowed = low, high
-}
-
-// widest returns the lowest (sign -1) or the highest (sign 1) bound of all containers; nil if a container has none.
-// differs reports whether the containers' bounds differ.
-func widest(sized []containerPolicy, name string, of func(containerPolicy) map[string]workload.BoundedQuantity, sign int) (bound *resource.Quantity, differs bool) {
-	missing := false
-	for _, p := range sized {
-		q, set := of(p)[name]
-		switch {
-		case !set || q.Sign() <= 0:
-			missing = true
-		case bound == nil:
-			bound = &q.Quantity
-		case q.Cmp(*bound) != 0:
-			differs = true
-			if q.Cmp(*bound) == sign {
-				bound = &q.Quantity
-			}
-		}
-	}
-	if missing && bound != nil {
-		return nil, true
-	}
-	return bound, differs
-}
-
-// orNone formats a bound.
-func orNone(q *resource.Quantity) string {
-	if q == nil {
-		return "not set"
-	}
-	return q.String()
-}
-
-// partial makes the policy only recommend if the VPA sizes just one resource of a container, or none. Containers that
-// the VPA names count even if the template does not have them, because pods may get them later.
-func (x *importer) partial(sized []containerPolicy) {
-	said := map[string]bool{}
-	for _, p := range slices.Concat(sized, x.ResourcePolicy.ContainerPolicies) {
-		covered := p.ContainerName == others && x.containers != nil // sized has the containers that * stands for
-		both := p.ControlledResources == nil || slices.Contains(p.ControlledResources, "cpu") && slices.Contains(p.ControlledResources, "memory")
-		if p.off() || both || covered || said[p.ContainerName] {
-			continue
-		}
-		said[p.ContainerName] = true
-		x.recommend("controlledResources of container %s is %v, but a policy manages both cpu and memory", p.ContainerName, p.ControlledResources)
+	if low, high := x.bound(recommender.Memory, p, true), x.bound(recommender.Memory, p, false); low != nil || high != nil {
+		memory := input.Made(&entry.Memory)
+		memory.MinAllowed, memory.MaxAllowed = low, high
 	}
 }
 
-// controlled translates controlledValues. If containers differ it takes RequestsOnly, which changes less.
-func (x *importer) controlled(sized []containerPolicy) {
-	only := func(p containerPolicy) bool { return p.ControlledValues == string(v1alpha1.ControlledRequestsOnly) }
-	if !slices.ContainsFunc(sized, only) {
-		return
+// bound returns minAllowed or maxAllowed of a resource; nil if not set or without effect. A VPA ignores a bound of 0.
+func (x *importer) bound(r recommender.Resource, p containerPolicy, minimum bool) *resource.Quantity {
+	of, field := p.MaxAllowed, "maxAllowed"
+	if minimum {
+		of, field = p.MinAllowed, "minAllowed"
 	}
-	input.Made(&x.spec.CPU).ControlledValues, input.Made(&x.spec.Memory).ControlledValues = new(v1alpha1.ControlledRequestsOnly), new(v1alpha1.ControlledRequestsOnly)
-	if slices.ContainsFunc(sized, func(p containerPolicy) bool { return !only(p) }) {
-		x.note("containers differ in controlledValues, but a policy has one for all: it is RequestsOnly")
+	q, set := of[r.String()]
+	if !set || q.IsZero() {
+		return nil
 	}
+	if !p.sizes(r.String()) {
+		x.note("%s.%s of container %s has no effect and is left out: its controlledResources lack %s", field, r, p.ContainerName, r)
+		return nil
+	}
+	return &q.Quantity
 }
 
-// unbounded notes bounds of resources that attune does not size.
+// unbounded notes bounds of resources that neither product sizes.
 func (x *importer) unbounded(p containerPolicy) {
-	var names []string
+	names := map[string]bool{}
 	for _, of := range []map[string]workload.BoundedQuantity{p.MinAllowed, p.MaxAllowed} {
 		for name := range of {
-			if name != "cpu" && name != "memory" && !slices.Contains(names, name) {
-				names = append(names, name)
-			}
+			names[name] = name != "cpu" && name != "memory"
 		}
 	}
-	if names != nil {
-		slices.Sort(names)
-		x.note("bounds of %s have no counterpart (container %s)", strings.Join(names, ", "), p.ContainerName)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if names[name] {
+			x.note("bounds of %s have no counterpart (container %s): neither VPA nor attune sizes it", shown(name), p.ContainerName)
+		}
 	}
 }

@@ -1,19 +1,18 @@
-// Package vpaimport converts VerticalPodAutoscalers (autoscaling.k8s.io/v1) to AttunePolicies. It is pure: objects in,
+// Package vpaimport converts VerticalPodAutoscalers (autoscaling.k8s.io) to AttunePolicies. It is pure: objects in,
 // policies and sentences out. It reads VPAs without Go types, so that the binary does not link VPA's modules.
 //
 //   - vpaimport.go: the policy of one VPA (Import), its target and its mode.
-//   - containers.go: from policies for single containers to one AttunePolicy for all.
+//   - containers.go: the settings of single containers.
+//   - boost.go: the startup boosts of the VPA and of its containers.
+//   - lost.go: a sentence for each setting that a policy cannot express.
 package vpaimport
 
 import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -28,62 +27,68 @@ import (
 
 // vpa has the fields of a VPA's spec that Import reads.
 type vpa struct {
-	TargetRef struct {
-		APIVersion string `json:"apiVersion"`
-		Kind       string `json:"kind"`
-		Name       string `json:"name"`
-	} `json:"targetRef"`
+	TargetRef    targetRef `json:"targetRef"`
 	UpdatePolicy struct {
-		UpdateMode string `json:"updateMode"`
+		UpdateMode           string                `json:"updateMode"`
+		EvictionRequirements []evictionRequirement `json:"evictionRequirements"`
 	} `json:"updatePolicy"`
 	ResourcePolicy struct {
 		ContainerPolicies []containerPolicy `json:"containerPolicies"`
 	} `json:"resourcePolicy"`
-	StartupBoost *struct {
-		CPU *boost `json:"cpu"`
-	} `json:"startupBoost"`
+	StartupBoost *startupBoost `json:"startupBoost"`
 }
 
-// boost is additional CPU for a starting pod.
-type boost struct {
-	Type            string `json:"type"`
-	Factor          int64  `json:"factor"`
-	DurationSeconds int64  `json:"durationSeconds"`
+// targetRef names the workload of a VPA.
+type targetRef struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
+}
+
+// evictionRequirement is met if the target of one of the resources is above or below the request. A VPA evicts a pod
+// only if all of its requirements are met.
+type evictionRequirement struct {
+	Resources         []string `json:"resources"`
+	ChangeRequirement string   `json:"changeRequirement"`
 }
 
 // importer builds one policy.
 type importer struct {
 	vpa
-	name       string
-	spec       v1alpha1.AttunePolicySpec
-	containers []string
-	// notes has a sentence for each setting without a counterpart.
-	notes []string
+	name string
+	spec v1alpha1.AttunePolicySpec
+	// notes has a sentence for each setting without a counterpart, mostNotes at most; omitted counts the others.
+	notes   []string
+	omitted int
 }
+
+// mostNotes bounds the sentences about one VPA, mostShown the bytes of a text of the VPA in them.
+const mostNotes, mostShown = 48, 120
 
 // note adds a sentence about the VPA.
 func (x *importer) note(sentence string, args ...any) {
+	if len(x.notes) == mostNotes {
+		x.omitted++
+		return
+	}
 	x.notes = append(x.notes, "VerticalPodAutoscaler "+x.name+": "+fmt.Sprintf(sentence, args...))
 }
 
-// Target returns the workload that a VPA sizes; false if attune does not size its kind. A missing API group is
-// accepted, as for the operator's check for VPAs.
-func Target(object *unstructured.Unstructured) (workload.Identity, bool) {
-	field := func(name string) string {
-		value, _, _ := unstructured.NestedString(object.Object, "spec", "targetRef", name)
-		return value
+// allNotes returns the sentences, with the number of those that were left out.
+func (x *importer) allNotes() []string {
+	if x.omitted == 0 {
+		return x.notes
 	}
-	name, group, known := field("name"), schema.FromAPIVersionAndKind(field("apiVersion"), "").Group, v1alpha1.WorkloadKind(field("kind"))
-	if name == "" || !slices.Contains(workload.Kinds, known) || group != "" && group != workload.GroupKindOf(known).Group && group != "extensions" {
-		return workload.Identity{}, false
-	}
-	return workload.Identity{Kind: known, Namespace: object.GetNamespace(), Name: name}, true
+	return append(x.notes, fmt.Sprintf("VerticalPodAutoscaler %s: %d more settings are not shown: compare its policy with it", x.name, x.omitted))
 }
 
+// shown returns a text of the VPA for a sentence.
+func shown(text string) string { return clip.Marked(text, mostShown) }
+
 // Import returns the policy of a VPA, and a sentence for each setting without a counterpart. It returns nil if no
-// policy is possible, and a sentence says why. containers are the workload's containers; nil if not known.
-func Import(object *unstructured.Unstructured, containers []string) (*input.Written, []string) {
-	x := &importer{name: object.GetNamespace() + "/" + object.GetName(), containers: containers}
+// policy is possible, and a sentence says why.
+func Import(object *unstructured.Unstructured) (*input.Written, []string) {
+	x := &importer{name: strings.TrimPrefix(object.GetNamespace()+"/"+object.GetName(), "/")}
 	spec, _ := object.Object["spec"].(map[string]any)
 	text, err := json.Marshal(spec)
 	if err == nil {
@@ -93,18 +98,21 @@ func Import(object *unstructured.Unstructured, containers []string) (*input.Writ
 		x.note("it is skipped, because it cannot be read: %s", clip.Text(err.Error(), workload.MostForeignText))
 		return nil, x.notes
 	}
-	id, ok := Target(object)
-	if !ok {
-		x.note("it is skipped, because attune does not manage %s %q", cmp.Or(x.TargetRef.Kind, "a target without a kind,"), x.TargetRef.Name)
+	if !x.target(spec) {
 		return nil, x.notes
 	}
-	x.spec.TargetRef = v1alpha1.TargetRef{Kind: id.Kind, Name: id.Name}
 	x.mode()
-	x.bounds()
+	x.containers()
 	x.boost()
-	x.rest(spec)
-	written := input.WritePolicy(input.Metadata{Name: object.GetName(), Namespace: object.GetNamespace()}, x.spec)
-	made := &v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: written.Metadata.Name}, Spec: x.spec}
+	x.lost(object, spec)
+	written := input.WritePolicy(input.Metadata{Name: x.creator(object), Namespace: object.GetNamespace()}, x.spec)
+	x.check(written)
+	return written, x.allNotes()
+}
+
+// check names what is wrong with the policy, by the same function as attune's webhook.
+func (x *importer) check(written *input.Written) {
+	made := &v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: written.Metadata.Namespace, Name: written.Metadata.Name}, Spec: x.spec}
 	settings, err := policy.ResolveNew(nil, nil, made, policy.Operator{SourceNamespaces: []string{"*"}})
 	if err != nil {
 		x.note("its policy is invalid, correct it before you apply it: %v", err)
@@ -113,7 +121,35 @@ func Import(object *unstructured.Unstructured, containers []string) (*input.Writ
 	for _, remark := range settings.Remarks() {
 		x.note("%s", remark)
 	}
-	return written, x.notes
+}
+
+// target sets the target of the policy; false: attune cannot size it. As for the operator's check for VPAs, an API
+// group that is not set and the former group of Deployments are accepted.
+func (x *importer) target(spec map[string]any) bool {
+	ref := x.TargetRef
+	switch _, selects := spec["selector"]; {
+	case ref.Name == "" && selects:
+		x.note("it is skipped: it has a selector (autoscaling.k8s.io/v1beta1) and no targetRef. Set targetRef to its workload")
+		return false
+	case ref.Name == "" || ref.Kind == "":
+		x.note("it is skipped: its targetRef has no kind or no name")
+		return false
+	}
+	group := schema.FromAPIVersionAndKind(ref.APIVersion, "").Group
+	kind := v1alpha1.WorkloadKind(ref.Kind)
+	if known := slices.Contains(workload.Kinds, kind); !known || group != "" && group != "extensions" && group != workload.GroupKindOf(kind).Group {
+		var sized bool
+		if kind, sized = workload.KindOf(schema.GroupKind{Group: group, Kind: ref.Kind}); !sized {
+			x.note("it is skipped: attune does not size %s %q. Set targetRef to a workload that attune sizes: %s", shown(ref.Kind), shown(ref.Name), input.SizedKinds)
+			return false
+		}
+		if workload.IsScaled(kind) {
+			x.note("targetRef: attune sizes %s only if the chart's value scaledKinds names it. If it creates a StatefulSet or a Deployment, such as an object of an operator, "+
+				"set the policy's targetRef to that one", kind)
+		}
+	}
+	x.spec.TargetRef = v1alpha1.TargetRef{Kind: kind, Name: ref.Name}
+	return true
 }
 
 // mode translates the update mode. A VPA without a mode changes pods.
@@ -126,14 +162,25 @@ func (x *importer) mode() {
 	case "Initial":
 		*update.Type = v1alpha1.UpdateInitial
 	case "InPlaceOrRecreate":
-		update.ResizeMethod = new(v1alpha1.ResizeInPlaceOrRecreate)
+		if x.evictsLikeAttune() {
+			update.ResizeMethod = new(v1alpha1.ResizeInPlaceOrRecreate)
+		}
 	case "InPlace":
 	case "", "Auto", "Recreate":
-		x.note("mode %s evicts pods, but attune resizes them in place: to evict pods that do not fit their node, set updateStrategy.resizeMethod to InPlaceOrRecreate", cmp.Or(mode, "Auto"))
+		x.note("updateMode %s evicts pods. attune's updateStrategy.type Auto resizes them in place and never evicts them, unless you set updateStrategy.resizeMethod: InPlaceOrRecreate",
+			cmp.Or(mode, "Recreate (not set)"))
 	default:
 		*update.Type = v1alpha1.UpdateRecommend
-		x.note("updateMode %q is unknown, so its policy only recommends", mode)
+		x.note("updateMode %q is unknown, so its policy only recommends. Set updateStrategy.type", shown(mode))
 	}
+}
+
+// evictsLikeAttune reports whether attune's evictions meet the VPA's requirements: attune evicts a pod only if its node
+// cannot give it more.
+func (x *importer) evictsLikeAttune() bool {
+	return !slices.ContainsFunc(x.UpdatePolicy.EvictionRequirements, func(r evictionRequirement) bool {
+		return r.ChangeRequirement != "TargetHigherThanRequests" || !slices.Contains(r.Resources, "cpu") || !slices.Contains(r.Resources, "memory")
+	})
 }
 
 // recommend makes the policy only recommend, because a policy that acts would change more than the VPA.
@@ -142,64 +189,18 @@ func (x *importer) recommend(why string, args ...any) {
 	x.note("its policy only recommends (updateStrategy.type Recommend), because it would change more than the VerticalPodAutoscaler: "+why, args...)
 }
 
-// boost translates the startup boost for all containers.
-func (x *importer) boost() {
-	if x.StartupBoost == nil || x.StartupBoost.CPU == nil {
-		return
-	}
-	b := x.StartupBoost.CPU
-	span := time.Duration(b.DurationSeconds) * time.Second
-	if b.Type != "Factor" && b.Type != "" || b.Factor < 1 || b.Factor > v1alpha1.MaxBoost || span < time.Second || span > time.Hour {
-		x.note("its startupBoost has no counterpart: attune supports a factor from 1 to %d for a duration between 1s and 1h", v1alpha1.MaxBoost)
-		return
-	}
-	input.Made(&x.spec.CPU).StartupBoost = &v1alpha1.StartupBoost{Multiplier: v1alpha1.Decimal(strconv.FormatInt(b.Factor, 10)), Duration: v1alpha1.Duration{Duration: metav1.Duration{Duration: span}}}
-}
-
-// translated are the fields with a counterpart, by their parent field.
-var translated = map[string][]string{
-	"":                                 {"targetRef", "updatePolicy", "resourcePolicy", "startupBoost"},
-	"updatePolicy":                     {"updateMode"},
-	"resourcePolicy":                   {"containerPolicies"},
-	"resourcePolicy.containerPolicies": {"containerName", "mode", "minAllowed", "maxAllowed", "controlledValues", "controlledResources"},
-}
-
-// instead completes the sentence about a field with attune's replacement.
-var instead = map[string]string{
-	"recommenders":                                                      ": attune computes recommendations itself",
-	"updatePolicy.minReplicas":                                          ": attune never evicts the last ready replica",
-	"updatePolicy.evictionRequirements":                                 ": updateStrategy limits changes by cooldowns, caps per resize and schedules",
-	"updatePolicy.evictAfterOOMSeconds":                                 ": attune reacts to an OOM kill immediately",
-	"resourcePolicy.containerPolicies.oomBumpUpRatio":                   ": attune learns a minimum from an OOM kill",
-	"resourcePolicy.containerPolicies.oomMinBumpUp":                     ": attune learns a minimum from an OOM kill",
-	"resourcePolicy.containerPolicies.memoryAggregationIntervalSeconds": ": metricsSource.historyWindow sets how much history attune uses",
-	"resourcePolicy.containerPolicies.memoryAggregationIntervalCount":   ": metricsSource.historyWindow sets how much history attune uses",
-	"resourcePolicy.containerPolicies.startupBoost":                     ": cpu.startupBoost applies to all containers",
-}
-
-// rest notes every set field without a counterpart, once each. That includes fields of later VPA versions.
-func (x *importer) rest(spec map[string]any) {
-	said := map[string]bool{}
-	x.noteUntranslated("", spec, said)
-	for _, in := range []string{"updatePolicy", "resourcePolicy"} {
-		fields, _ := spec[in].(map[string]any)
-		x.noteUntranslated(in, fields, said)
-		policies, _ := fields["containerPolicies"].([]any)
-		for _, p := range policies {
-			of, _ := p.(map[string]any)
-			x.noteUntranslated(in+".containerPolicies", of, said)
+// creator returns the name of the policy, and names the program that creates the VPA again after a deletion.
+func (x *importer) creator(object *unstructured.Unstructured) string {
+	name, acts := object.GetName(), x.UpdatePolicy.UpdateMode != "Off"
+	labels, owner := object.GetLabels(), metav1.GetControllerOf(object)
+	switch goldilocks := labels["source"] == "goldilocks" && labels["creator"] == "Fairwinds"; {
+	case goldilocks:
+		name = cmp.Or(strings.TrimPrefix(name, "goldilocks-"), name)
+		if acts {
+			x.note("Goldilocks creates it, also after a deletion. To stop it, set the annotation goldilocks.fairwinds.com/vpa-update-mode of the workload or its namespace to off")
 		}
+	case owner != nil && acts:
+		x.note("%s %s owns it and may change it back. To stop it, change its mode there", shown(owner.Kind), shown(owner.Name))
 	}
-}
-
-// noteUntranslated notes the fields of one object.
-func (x *importer) noteUntranslated(in string, fields map[string]any, said map[string]bool) {
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		path := strings.TrimPrefix(in+"."+name, ".")
-		if slices.Contains(translated[in], name) || said[path] {
-			continue
-		}
-		said[path] = true
-		x.note("%s has no counterpart%s", path, instead[path])
-	}
+	return name
 }
