@@ -264,7 +264,7 @@ func (d *starter) boostAgain() {
 		return
 	}
 	cpu := d.view.Policy.Settings.Recommender.Of[recommender.CPU]
-	again := lifecycle.Reboost{Multiplier: b.Multiplier, Duration: b.Duration, Most: cpu.MaxAllowed, LimitsFollow: cpu.LimitsFollow,
+	again := lifecycle.Reboost{Multiplier: b.Multiplier, Duration: b.Duration, Most: cpu.MaxAllowed, LimitsFollow: cpu.LimitsFollow, Limits: cpu.Limits,
 		Target: func(container string) recommender.Amount {
 			return podview.FromPointer(recommender.CPU, d.view.target(container).Target.CPURequest)
 		}}

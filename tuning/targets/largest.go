@@ -50,12 +50,12 @@ func (v View) largestNode() *v1alpha1.LargestNode {
 }
 
 // largestPod returns the bound of created pods for the webhook, which does not read nodes. If limits follow requests,
-// the bound of limits is at most maxAllowed.
+// the bound of limits is at most maxAllowed, unless cpu.limits has a bound of its own.
 func (v View) largestPod() v1alpha1.Resources {
 	var size recommender.Size
 	for _, r := range recommender.Resources {
 		size[r] = recommender.Allocation{Request: v.Largest[r], Limit: v.Largest[r]}
-		if of := v.Settings.Recommender.Of[r]; of.LimitsFollow && of.MaxAllowed > 0 && v.Settings.Strategy != v1alpha1.StrategyNode {
+		if of := v.Settings.Recommender.Of[r]; of.LimitsFollow && !of.Limits.Sets() && of.MaxAllowed > 0 && v.Settings.Strategy != v1alpha1.StrategyNode {
 			size[r].Limit = min(cmp.Or(v.Largest[r], of.MaxAllowed), of.MaxAllowed)
 		}
 		for _, c := range Sized(v.Workload.Template, v.Settings) {
