@@ -2,6 +2,7 @@ package recommender_test
 
 import (
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -95,6 +96,11 @@ func TestLimitsByARule(t *testing.T) {
 
 // The explanation names the rule, and usage where that takes precedence.
 func TestLimitRuleInTheTrace(t *testing.T) {
+	in := ruled(LimitRule{Remove: true}, Allocation{Request: 500, Limit: 500})
+	in.Guaranteed = true
+	for _, s := range Recommend(in).Steps {
+		assert.Equal(t, s.Resource == CPU && s.Name == "bounds", strings.HasSuffix(s.Reason, "; cpu.limits has no effect: the pods are Guaranteed, and their limits stay equal to their requests"), s)
+	}
 	for rule, says := range map[LimitRule]string{
 		{Remove: true}:                         "; cpu.limits Remove: new pods have no CPU limit",
 		{Thousandths: 5500}:                    "; the limit is 1320m by cpu.limits (ratio 5.5)",
