@@ -30,6 +30,8 @@ type Input struct {
 	Implausible [2]Implausible
 	// CountRuns: the workload runs from time to time (Jobs); a few whole runs count as much as many steps.
 	CountRuns bool
+	// Guaranteed: the template's pods have the QoS class Guaranteed, so their limits stay equal to their requests.
+	Guaranteed bool
 	// Now is the time of the decision.
 	Now time.Time
 }
@@ -96,10 +98,17 @@ func Target(in Input) Recommendation { return recommend(&in, nil) }
 
 func recommend(in *Input, t *trace) Recommendation {
 	r := Recommendation{Container: in.Container}
+	ineffective := in.Guaranteed && in.Settings.Of[CPU].Limits != (LimitRule{})
+	if ineffective {
+		in.Settings.Of[CPU].Limits = LimitRule{}
+	}
 	for _, resource := range Resources {
 		c := chainOf(in, resource)
 		r.countEvidence(&c)
 		r.Target[resource] = c.target(t)
+		if ineffective && resource == CPU {
+			t.amend("; cpu.limits has no effect: the pods are Guaranteed, and their limits stay equal to their requests")
+		}
 		r.Holds = c.appendHolds(r.Holds, in)
 		if resource == Memory {
 			r.MemoryLimitFloor = c.provenLimitFloor(in.Now)
@@ -141,6 +150,8 @@ type Move struct {
 	Live Size
 	// Original is the container's size before attune; its ratio of limit to request is kept.
 	Original Size
+	// Guaranteed: the pod has the QoS class Guaranteed, so its limits stay equal to its requests.
+	Guaranteed bool
 	// Settings of the workload's policy: bounds, the cap of one step, whether limits follow, and whether memory may be
 	// lowered.
 	Settings Settings

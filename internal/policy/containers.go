@@ -155,6 +155,8 @@ func (e *entry) checkCombinations(s *Settings, of *ContainerSettings) {
 	boosted.StartupBoost = of.StartupBoost
 	e.merged.origin["updateStrategy.type"], e.merged.origin["strategy"] = s.Origin["updateStrategy.type"], s.Origin["strategy"]
 	e.merged.checkModes(boosted)
+	checkLimits(&e.merged, Settings{Recommender: of.Recommender})
+	leaveLimits(s.Strategy, &of.Recommender)
 }
 
 // report adds the problems, the doubts and the origins of the entry's own fields to those of the policy.

@@ -51,7 +51,8 @@ func (v View) largestNode() *v1alpha1.LargestNode {
 }
 
 // largestPod returns the bound of created pods for the webhook, which does not read nodes. If limits follow requests,
-// the bound of limits is at most the highest maxAllowed of the containers; limitMost has a lower one.
+// the bound of limits is at most the highest maxAllowed of the containers; limitMost has a lower one. A container whose
+// cpu.limits has a bound of its own counts as one without maxAllowed.
 func (v View) largestPod() v1alpha1.Resources {
 	var size recommender.Size
 	for _, r := range recommender.Resources {
@@ -70,7 +71,7 @@ func (v View) largestPod() v1alpha1.Resources {
 
 // maxLimit returns the maxAllowed to which the limit of a container is raised at most; 0: no bound.
 func maxLimit(v *View, container string, r recommender.Resource) recommender.Amount {
-	if of := &v.Settings.For(container).Of[r]; of.LimitsFollow && v.Settings.Strategy != v1alpha1.StrategyNode {
+	if of := &v.Settings.For(container).Of[r]; of.LimitsFollow && !of.Limits.Sets() && v.Settings.Strategy != v1alpha1.StrategyNode {
 		return of.MaxAllowed
 	}
 	return 0
