@@ -94,7 +94,7 @@ memory:
   allowDecrease: true
   raiseBeforeKill: "Off"
 updateStrategy:
-  type: Auto
+  type: Canary
   resizeMethod: InPlaceOrRecreate
   cooldown: 2h
   safetyObservationPeriod: 3m
@@ -126,7 +126,7 @@ func everythingSettings(t *testing.T) policy.Settings {
 			},
 		},
 		Resize: resize.Rules{
-			Mode: v1alpha1.UpdateAuto, Method: v1alpha1.ResizeInPlaceOrRecreate,
+			Mode: v1alpha1.UpdateCanary, Method: v1alpha1.ResizeInPlaceOrRecreate,
 			Cooldown: 2 * time.Hour, Observation: 3 * time.Minute,
 			CanaryPercent: 20, MaxConcurrent: 3,
 			Schedule: resize.Schedule{

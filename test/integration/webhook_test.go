@@ -83,7 +83,7 @@ func TestWebhook(t *testing.T) {
 		"metadata address":     {bank, `metricsSource: {prometheus: {address: "http://169.254.169.254"}}`, prefix + "metricsSource.prometheus.address http://169.254.169.254 points to endpoints of the node or of the operator: use a Service, e.g. http://prometheus.monitoring:9090"},
 		"source not allowed":   {shop, `metricsSource: {prometheus: {address: "http://prometheus:9090"}}`, prefix + "metricsSource.prometheus http://prometheus:9090 is not allowed in namespace " + shop + ": leave it out to use the operator's source, or have an administrator add " + shop + " to usage.policySources.namespaces"},
 		"source allowed":       {bank, `metricsSource: {prometheus: {address: "http://prometheus:9090"}}`, ""},
-		"query":                {bank, `sloGuardrails: [{name: up, query: "sum(up", threshold: "1", comparison: "<"}]`, prefix + `sloGuardrails[up].query sum(up is missing ): close the bracket, e.g. sum(rate(http_requests_total{code=~"5.."}[5m]))`},
+		"query":                {bank, `sloGuardrails: [{name: up, query: "sum(up", threshold: "1", comparison: "<"}]`, prefix + `sloGuardrails[up].query sum(up is not PromQL: 1:7: parse error: unclosed left parenthesis; an example is sum(rate(http_requests_total{code=~"5.."}[5m]))`},
 		"CEL comes first":      {shop, `cpu: {overhead: "20%"}`, `spec.cpu.overhead: Invalid value: "20%": overhead must be a percentage from 0 to 1000 as a string without the sign, e.g. '20'`},
 	} {
 		t.Run(name, func(t *testing.T) {
