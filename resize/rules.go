@@ -60,7 +60,7 @@ type Rules struct {
 	RaiseBeforeKill bool
 	// Excluded containers are never changed.
 	Excluded map[string]bool
-	// Guardrails are the SLO queries that check a resize at the end of its observation period; invalid ones are left out.
+	// Guardrails are the SLO queries that check a resize during and at the end of its observation period; invalid ones are left out.
 	Guardrails []v1alpha1.SLOGuardrail
 }
 
