@@ -75,6 +75,7 @@ metricsSource:
   rateWindow: 15m
 profile: Cost
 cpu:
+  hpa: Block
   percentile: 90
   overhead: "12.5"
   minAllowed: 50m
@@ -90,6 +91,7 @@ memory:
   maxAllowed: 8Gi
   controlledValues: RequestsOnly
   maxChangePercent: 10
+  hpa: Block
   burstSensitivity: "0.5"
   allowDecrease: true
   raiseBeforeKill: "Off"
