@@ -63,7 +63,7 @@ type Rules struct {
 	Excluded map[string]bool
 	// Containers are the rules of single containers (Of).
 	Containers map[string]ContainerRules
-	// Guardrails are the SLO queries that check a resize at the end of its observation period; invalid ones are left out.
+	// Guardrails are the SLO queries that check a resize during and at the end of its observation period; invalid ones are left out.
 	Guardrails []v1alpha1.SLOGuardrail
 }
 

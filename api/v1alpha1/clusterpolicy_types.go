@@ -19,7 +19,7 @@ type ClusterTargetRef struct {
 	Kind WorkloadKind `json:"kind,omitempty"`
 
 	// Selector selects workloads by their labels, e.g. matchLabels: {tier: api}. An empty selector is rejected: leave
-	// it out to select all workloads.
+	// it out to select all workloads. Default: all workloads.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="(has(self.matchLabels) && size(self.matchLabels) > 0) || (has(self.matchExpressions) && size(self.matchExpressions) > 0)",message="targetRef.selector must not be empty: leave it out to target every workload, or set matchLabels, e.g. {tier: api}"
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
@@ -44,7 +44,7 @@ type AttuneClusterPolicySpec struct {
 
 	// NamespaceSelector selects namespaces by their labels, e.g. matchLabels: {stage: production}. If namespaces is
 	// set as well, both must select a namespace. An empty selector is rejected: leave it out to select all
-	// namespaces.
+	// namespaces. Default: all namespaces.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="(has(self.matchLabels) && size(self.matchLabels) > 0) || (has(self.matchExpressions) && size(self.matchExpressions) > 0)",message="namespaceSelector must not be empty: leave it out to select every namespace, or set matchLabels, e.g. {stage: production}"
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
@@ -56,7 +56,7 @@ type AttuneClusterPolicySpec struct {
 	PolicySettings `json:",inline"`
 
 	// Weight sets the order of precedence if several cluster policies select a workload: the highest weight takes
-	// precedence, then the oldest policy, then the name. From 1 to 1000. An AttunePolicy in the namespace takes
+	// precedence, then the oldest policy, then the name. From 1 to 1000, e.g. 200. An AttunePolicy in the namespace takes
 	// precedence over all cluster policies. Built-in default: 100.
 	// +optional
 	// +kubebuilder:validation:Minimum=1

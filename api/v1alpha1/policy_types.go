@@ -26,7 +26,7 @@ const (
 // workload of the kind.
 // +kubebuilder:validation:XValidation:rule="!(has(self.name) && has(self.selector))",message="targetRef must not have both name and selector: remove one of them"
 type TargetRef struct {
-	// Kind of the workloads.
+	// Kind of the workloads, e.g. Deployment.
 	// +kubebuilder:validation:XValidation:rule="self in ['Deployment', 'StatefulSet', 'DaemonSet', 'ReplicaSet', 'Job', 'CronJob', 'Rollout'] || self.matches('^[A-Za-z][A-Za-z0-9]*[.][a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)+$')",message="targetRef.kind must be Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, CronJob, Rollout, or KIND.GROUP of a kind that the chart's value scaledKinds adds, such as CloneSet.apps.kruise.io"
 	Kind WorkloadKind `json:"kind"`
 
@@ -37,7 +37,7 @@ type TargetRef struct {
 	Name string `json:"name,omitempty"`
 
 	// Selector selects workloads by their labels, e.g. matchLabels: {tier: api}. Not together with name. An empty
-	// selector is rejected: leave it out to select all workloads of the kind.
+	// selector is rejected: leave it out to select all workloads of the kind. Default: all workloads of the kind.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="(has(self.matchLabels) && size(self.matchLabels) > 0) || (has(self.matchExpressions) && size(self.matchExpressions) > 0)",message="targetRef.selector must not be empty: leave it out to target every workload of the kind, or set matchLabels, e.g. {tier: api}"
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
@@ -51,7 +51,7 @@ type AttunePolicySpec struct {
 	PolicySettings `json:",inline"`
 
 	// Weight sets the order of precedence if several policies select a workload: the highest weight takes precedence,
-	// then the oldest policy, then the name. From 1 to 1000. Built-in default: 100.
+	// then the oldest policy, then the name. From 1 to 1000, e.g. 200. Built-in default: 100.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000

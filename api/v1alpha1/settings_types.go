@@ -55,7 +55,7 @@ type PolicySettings struct {
 	Adaptive *AdaptiveSettings `json:"adaptive,omitempty"`
 
 	// ExcludedContainers are the names of containers that attune neither gives recommendations for nor changes, e.g.
-	// [istio-proxy].
+	// [istio-proxy]. It is the short form of containerPolicies with mode Off. Default: not set, no container is excluded.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
@@ -77,7 +77,10 @@ type PolicySettings struct {
 	// +optional
 	Admission *Switch `json:"admission,omitempty"`
 
-	// SLOGuardrails are PromQL conditions that must hold while attune observes a resize.
+	// SLOGuardrails are PromQL conditions that must hold while attune observes a resize, in each mode that resizes
+	// running pods. attune asks them every 30 seconds. A violated one reverts the resize at once, and its backoff begins.
+	// A query without an answer reverts nothing. Example: [{name: errors, query: "sum(rate(errors_total[5m]))",
+	// comparison: "<", threshold: "1"}]. Default: not set, no guardrails.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -117,7 +120,7 @@ type ContainerPolicy struct {
 	ControlledResources []ControlledResource `json:"controlledResources,omitempty"`
 
 	// ControlledValues is the value of cpu.controlledValues and memory.controlledValues of the container, unless these
-	// are set in the same entry. Default: the policy's.
+	// are set in the same entry: RequestsAndLimits or RequestsOnly. Default: the policy's.
 	// +optional
 	ControlledValues *ControlledValues `json:"controlledValues,omitempty"`
 
@@ -176,26 +179,27 @@ type MetricsSource struct {
 	Prometheus *PrometheusSource `json:"prometheus,omitempty"`
 
 	// Labels that all series have that attune queries, such as cluster if the server stores several clusters, or job,
-	// e.g. {cluster: eu-1}. attune does not add them to the queries of sloGuardrails, or to its own series.
+	// e.g. {cluster: eu-1}. attune does not add them to the queries of sloGuardrails, or to its own series. Default: those
+	// of the chart's value usage.prometheus.matchers.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=8
 	// +kubebuilder:validation:XValidation:rule="self.all(name, name.size() <= 64 && name.matches('^[a-zA-Z_][a-zA-Z0-9_]*$') && !(name in ['__name__', 'namespace', 'pod', 'container']) && self[name].size() >= 1)",message="labels must be names of labels other than namespace, pod and container, each with the value that every series has, e.g. {cluster: eu-1}"
 	Labels map[string]LabelValue `json:"labels,omitempty"`
 
-	// HistoryWindow is how far back attune reads usage, from 1h to 720h. Built-in default: 168h; strategy Adaptive:
+	// HistoryWindow is how far back attune reads usage, from 1h to 720h, e.g. 336h. Built-in default: 168h; strategy Adaptive:
 	// 336h, if usage.limits.steps allows it.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,7}([.][0-9]{1,3})?(m|s|ms)|[0-9]{1,5}([.][0-9]{1,3})?h)+$') && duration(self) >= duration('1h') && duration(self) <= duration('720h')",message="historyWindow must be a duration between 1h and 720h, e.g. 168h"
 	HistoryWindow *Duration `json:"historyWindow,omitempty"`
 
-	// MinimumDataPoints is the least number of samples, one per queryStep, for a recommendation. Below it attune
-	// waits for more data. Built-in default: 48.
+	// MinimumDataPoints is the least number of samples, one per queryStep, for a recommendation, e.g. 288 for a day at
+	// 5m. Below it attune waits for more data. Built-in default: 48, or all of historyWindow if it has fewer.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000
 	MinimumDataPoints *int32 `json:"minimumDataPoints,omitempty"`
 
-	// QueryStep is the time between two samples of history, from 10s to 1h. Built-in default: 5m.
+	// QueryStep is the time between two samples of history, from 10s to 1h, e.g. 1m. Built-in default: 5m.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,7}([.][0-9]{1,3})?(m|s|ms)|[0-9]{1,5}([.][0-9]{1,3})?h)+$') && duration(self) >= duration('10s') && duration(self) <= duration('1h')",message="queryStep must be a duration between 10s and 1h, e.g. 5m"
 	QueryStep *Duration `json:"queryStep,omitempty"`
@@ -223,18 +227,19 @@ type Duration struct {
 // lower layers, because credentials must only be sent to the server that they are for.
 // +kubebuilder:validation:XValidation:rule="!(has(self.bearerTokenSecret) && has(self.basicAuth))",message="prometheus must not have both bearerTokenSecret and basicAuth: remove one of them"
 type PrometheusSource struct {
-	// Address is the base URL of the server, e.g. http://prometheus.monitoring:9090.
+	// Address is the base URL of the server, e.g. http://prometheus.monitoring:9090. Default: not set, the server of the
+	// next layer or of attune's installation.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getHostname() != ''",message="prometheus.address must be a URL that begins with http:// or https://, e.g. http://prometheus.monitoring:9090"
 	Address string `json:"address,omitempty"`
 
-	// Headers are sent with every request, e.g. {X-Scope-OrgID: shop}.
+	// Headers are sent with every request, e.g. {X-Scope-OrgID: shop}. Default: not set, no headers.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	Headers map[string]string `json:"headers,omitempty"`
 
-	// QueryParameters are added to every request, e.g. {dedup: "true"}.
+	// QueryParameters are added to every request, e.g. {dedup: "true"}. Default: not set, no parameters.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	QueryParameters map[string]string `json:"queryParameters,omitempty"`
@@ -243,12 +248,13 @@ type PrometheusSource struct {
 	// annotation attune.io/usage-source of the Secret must name the host of the address, e.g.
 	// prometheus.monitoring:9090, or http://prometheus.monitoring:9090 to send it without encryption or verification. For
 	// AttuneDefaults: a Secret in attune's own namespace that the chart's value
-	// usage.defaultsSecrets lists; it needs no annotation. Not together with basicAuth.
+	// usage.defaultsSecrets lists; it needs no annotation. Not together with basicAuth. Example: {name: prometheus, key:
+	// token}. Default: not set, no token.
 	// +optional
 	BearerTokenSecret *SecretKey `json:"bearerTokenSecret,omitempty"`
 
 	// BasicAuth sets a user name and a password, from a Secret with the same requirements as bearerTokenSecret. Not
-	// together with bearerTokenSecret.
+	// together with bearerTokenSecret. Default: not set, no user name.
 	// +optional
 	BasicAuth *BasicAuth `json:"basicAuth,omitempty"`
 
@@ -259,11 +265,11 @@ type PrometheusSource struct {
 
 // SecretKey selects one key of a Secret.
 type SecretKey struct {
-	// Name of the Secret.
+	// Name of the Secret, e.g. prometheus.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
-	// Key in the data of the Secret.
+	// Key in the data of the Secret, e.g. token.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Key string `json:"key"`
@@ -271,11 +277,11 @@ type SecretKey struct {
 
 // BasicAuth is a user name with a password from a Secret.
 type BasicAuth struct {
-	// Username to log in with.
+	// Username to log in with, e.g. attune.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Username string `json:"username"`
-	// PasswordSecret is the key of a Secret with the password.
+	// PasswordSecret is the key of a Secret with the password, e.g. {name: prometheus, key: password}.
 	PasswordSecret SecretKey `json:"passwordSecret"`
 }
 
@@ -285,7 +291,8 @@ type SourceTLS struct {
 	// with. Default: the CA certificates of the system.
 	// +optional
 	CASecret *SecretKey `json:"caSecret,omitempty"`
-	// ServerName is the name that the server's certificate must have, if it is not the host of the address.
+	// ServerName is the name that the server's certificate must have, e.g. prometheus.internal. Default: the host of the
+	// address.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ServerName string `json:"serverName,omitempty"`
@@ -323,19 +330,33 @@ type ResourceSettings struct {
 	// +optional
 	ControlledValues *ControlledValues `json:"controlledValues,omitempty"`
 
-	// MaxChangePercent is the largest change in one resize step, in percent of the pod's present resources. Built-in
-	// default: 50 for CPU, 30 for memory.
+	// MaxChangePercent is the largest change in one resize step, in percent of the pod's present resources, from 1 to
+	// 1000, e.g. 100. Built-in default: 50 for CPU, 30 for memory.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	MaxChangePercent *int32 `json:"maxChangePercent,omitempty"`
 
-	// BurstSensitivity is the weight of bursts (peaks above three times the 95th percentile), from 0 to 10. "0"
-	// ignores bursts. Built-in default: "0.1".
+	// BurstSensitivity is the weight of bursts (peaks above three times the 95th percentile), from 0 to 10, e.g. "0.5".
+	// "0" ignores bursts. Built-in default: "0.1".
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+([.][0-9]+)?$') && double(self) <= 10.0",message="burstSensitivity must be a decimal number from 0 to 10 as a string, e.g. '0.1'"
 	BurstSensitivity *Decimal `json:"burstSensitivity,omitempty"`
+
+	// HPA sets what attune does to a request on which a HorizontalPodAutoscaler scales by utilization. Block: it does not
+	// change the request. It is the only value for now: Keep, which keeps the number of replicas, and Retarget (CPU only),
+	// which changes the target utilization together with the request, are reserved for a later version. Built-in default:
+	// Block.
+	// +optional
+	HPA *HPAHandling `json:"hpa,omitempty"`
 }
+
+// HPAHandling sets what attune does to a request on which a HorizontalPodAutoscaler scales.
+// +kubebuilder:validation:Enum=Block
+type HPAHandling string
+
+// HPABlock: attune does not change the request.
+const HPABlock HPAHandling = "Block"
 
 // Percent is a number of percent without the percent sign, e.g. "20".
 // +kubebuilder:validation:MaxLength=16
@@ -398,7 +419,7 @@ const MaxBoost = 100
 
 // StartupBoost multiplies the CPU of a pod while it starts.
 type StartupBoost struct {
-	// Multiplier of the CPU request, from 1 to 100, e.g. "2".
+	// Multiplier of the CPU request, from 1 to 100, e.g. "2". "1" switches off a boost that a lower layer sets.
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+([.][0-9]+)?$') && double(self) >= 1.0 && double(self) <= 100.0",message="startupBoost.multiplier must be a decimal number from 1 to 100 as a string, e.g. '2'"
 	Multiplier Decimal `json:"multiplier"`
 	// Duration is how long the boost lasts at least, from 1s to 1h, e.g. 2m. It ends when this time is over and the
@@ -455,10 +476,13 @@ const (
 // UpdateStrategy sets how attune applies recommendations, when and how fast.
 type UpdateStrategy struct {
 	// Type is the mode. Observe: changes nothing, shows how much usage data exists. Recommend: changes nothing, shows
-	// recommendations. Initial: sets the resources of new pods. OneShot: resizes running pods, one at a time. Canary:
-	// sets the resources of new pods and resizes running pods, a first wave at first. Auto: as Canary, but always
-	// continues after the first wave. New pods are only sized in namespaces with the label attune.io/inject=enabled.
-	// Built-in default: Recommend.
+	// recommendations. Initial: sets the resources of new pods, never changes a running pod. OneShot: resizes running
+	// pods, one of a workload at a time, and does not change new pods. Canary: sets the resources of new pods, and resizes
+	// running pods in waves: first canary.percentage of them, then maxConcurrentResizes each. After the first wave it
+	// continues if canary.autoPromote is true, otherwise it waits for kubectl attune promote. Auto: as Canary, but always
+	// continues. In each mode that resizes running pods, attune observes each resize and reverts one that causes a
+	// regression. New pods are only sized in namespaces that the chart's value webhook.namespaces allows, and only if
+	// admission is Enabled. Built-in default: Recommend.
 	// +optional
 	Type *UpdateType `json:"type,omitempty"`
 
@@ -474,8 +498,9 @@ type UpdateStrategy struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,7}([.][0-9]{1,3})?(m|s|ms)|[0-9]{1,5}([.][0-9]{1,3})?h)+$') && duration(self) >= duration('1m') && duration(self) <= duration('720h')",message="cooldown must be a duration between 1m and 720h, e.g. 1h"
 	Cooldown *Duration `json:"cooldown,omitempty"`
 
-	// SafetyObservationPeriod is how long attune observes a pod after a verified resize, from 1m to 24h. Built-in
-	// default: canary.observationPeriod if set, otherwise 5m.
+	// SafetyObservationPeriod is how long attune observes a pod after a verified resize, from 1m to 24h, e.g. 10m, in
+	// each mode that resizes running pods. It lasts at least metricsSource.rateWindow if a CPU limit is lowered. Default:
+	// canary.observationPeriod; built-in default: 5m.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,7}([.][0-9]{1,3})?(m|s|ms)|[0-9]{1,5}([.][0-9]{1,3})?h)+$') && duration(self) >= duration('1m') && duration(self) <= duration('24h')",message="safetyObservationPeriod must be a duration between 1m and 24h, e.g. 5m"
 	SafetyObservationPeriod *Duration `json:"safetyObservationPeriod,omitempty"`
@@ -485,7 +510,7 @@ type UpdateStrategy struct {
 	// +optional
 	AutoRevert *bool `json:"autoRevert,omitempty"`
 
-	// Canary holds the settings of the first wave.
+	// Canary holds the settings of the first wave, and the observation period of all waves.
 	// +optional
 	Canary *CanarySettings `json:"canary,omitempty"`
 
@@ -495,7 +520,8 @@ type UpdateStrategy struct {
 	Schedule *Schedule `json:"schedule,omitempty"`
 
 	// MaxConcurrentResizes is how many pods of a workload may be resized or observed at once, as a number or a
-	// percentage. At least one pod is always allowed. Built-in default: "10%".
+	// percentage, e.g. 5 or "25%". At least one pod is always allowed. It applies in the modes Canary (after the first
+	// wave) and Auto. Built-in default: "10%".
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 : self.matches('^([1-9][0-9]?|100)%$')",message="maxConcurrentResizes must be a number of at least 1 or a percentage from 1% to 100%, e.g. 10%"
@@ -504,27 +530,31 @@ type UpdateStrategy struct {
 
 // CanarySettings are the settings of the first wave.
 type CanarySettings struct {
-	// Percentage of the pods in the first wave, from 1 to 100; at least one pod. Built-in default: 10.
+	// Percentage of the pods in the first wave, from 1 to 100, e.g. 25; at least one pod. It applies in the modes Canary
+	// and Auto. Built-in default: 10.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	Percentage *int32 `json:"percentage,omitempty"`
 
-	// ObservationPeriod of every wave, from 1m to 24h, e.g. 30m. safetyObservationPeriod takes precedence. Built-in
-	// default: 5m.
+	// ObservationPeriod is how long attune observes a pod after a verified resize, from 1m to 24h, e.g. 30m. It applies
+	// to every wave, not only to the first, and in each mode that resizes running pods, not only in Canary.
+	// safetyObservationPeriod is the same period and takes precedence. Built-in default: 5m.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,7}([.][0-9]{1,3})?(m|s|ms)|[0-9]{1,5}([.][0-9]{1,3})?h)+$') && duration(self) >= duration('1m') && duration(self) <= duration('24h')",message="canary.observationPeriod must be a duration between 1m and 24h, e.g. 30m"
 	ObservationPeriod *Duration `json:"observationPeriod,omitempty"`
 
 	// AutoPromote continues with the other pods after the first wave had no regression. With false, attune lowers neither
-	// the other pods nor new pods until you run kubectl attune promote or set it to true. Built-in default: true.
+	// the other pods nor new pods until you run kubectl attune promote or set it to true. It applies in the mode Canary
+	// only: Auto always continues, and false together with Auto in one object is rejected. Built-in default: true.
 	// +optional
 	AutoPromote *bool `json:"autoPromote,omitempty"`
 }
 
 // Schedule limits the times at which new resizes start.
 type Schedule struct {
-	// Windows are the times of the day at which resizes may start. Default: the whole day.
+	// Windows are the times of the day at which resizes may start, e.g. [{start: "22:00", end: "06:00"}]. Default: the
+	// whole day.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=24
@@ -584,12 +614,13 @@ const (
 
 // NodeSettings are the settings of the strategy Node.
 type NodeSettings struct {
-	// Eviction allows the strategy Node to evict pods that do not fit on their node. Built-in default: Disabled.
+	// Eviction sets whether the strategy Node evicts pods that do not fit on their node. Enabled: through the Eviction
+	// API, within their PodDisruptionBudgets. Disabled: never. Built-in default: Disabled.
 	// +optional
 	Eviction *Switch `json:"eviction,omitempty"`
 
-	// EvictionRanking of the policy's pods: pods with Low are evicted first, pods with Never are not evicted. A
-	// ranking in the AttuneDefaults is also the highest that policies may set. Default: Medium for StatefulSets,
+	// EvictionRanking of the policy's pods: pods with Low are evicted first, then Medium, then High. Pods with Never are
+	// not evicted. A ranking in the AttuneDefaults is also the highest that policies may set. Default: Medium for StatefulSets,
 	// kinds of scaledKinds and single replicas, otherwise Low.
 	// +optional
 	EvictionRanking *EvictionRanking `json:"evictionRanking,omitempty"`
@@ -615,19 +646,21 @@ const (
 
 // AdaptiveSettings are the settings of the strategy Adaptive.
 type AdaptiveSettings struct {
-	// Risk of shortage that is accepted to reserve less. Built-in default: Medium.
+	// Risk of shortage that is accepted to reserve less. Low reserves the most, then Medium; High reserves the least.
+	// Built-in default: Medium.
 	// +optional
 	Risk *Risk `json:"risk,omitempty"`
 }
 
 // SLOGuardrail is a PromQL condition that must hold while attune observes a resize.
 type SLOGuardrail struct {
-	// Name of the guardrail. A blocked or reverted resize gives it as the reason.
+	// Name of the guardrail, e.g. errors. The message of a reverted resize has it.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
-	// Query is PromQL with one number as the result. If the query fails, attune accepts the resize but does not
-	// continue to the other pods. On a server that its namespace does not name itself, a query of an AttunePolicy or
+	// Query is PromQL with one number as the result, e.g. sum(rate(http_requests_total{code=~"5.."}[5m])). Do not compare
+	// in the query: a comparison has no result when it does not hold. If the query still fails at the end of the
+	// observation, attune observes once more, then accepts the resize but does not continue to the other pods. On a server that its namespace does not name itself, a query of an AttunePolicy or
 	// AttuneNamespaceDefaults reads only series with the namespace as their label namespace.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=4096
@@ -635,7 +668,8 @@ type SLOGuardrail struct {
 	// Threshold that the result is compared with, e.g. "99.9".
 	// +kubebuilder:validation:XValidation:rule="self.matches('^-?[0-9]+([.][0-9]+)?$')",message="threshold must be a decimal number as a string, e.g. '99.9'"
 	Threshold SignedDecimal `json:"threshold"`
-	// Comparison that must hold between the result and the threshold: result, comparison, threshold.
+	// Comparison that must hold, in the order result, comparison, threshold. With <, for example, the result must be less
+	// than the threshold. One of <, <=, > and >=.
 	Comparison Comparison `json:"comparison"`
 }
 
@@ -649,11 +683,11 @@ type Comparison string
 
 // CostPricing sets the prices that turn savings into money.
 type CostPricing struct {
-	// CPUPerCoreHour is the price of one core for one hour, e.g. "0.031".
+	// CPUPerCoreHour is the price of one core for one hour, e.g. "0.031". Default: not set, no price.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+([.][0-9]+)?$') && double(self) <= 1000000.0",message="costPricing.cpuPerCoreHour must be a decimal number from 0 to 1000000 as a string, e.g. '0.031'"
 	CPUPerCoreHour *Decimal `json:"cpuPerCoreHour,omitempty"`
-	// MemoryPerGiBHour is the price of one GiB for one hour, e.g. "0.004".
+	// MemoryPerGiBHour is the price of one GiB for one hour, e.g. "0.004". Default: not set, no price.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+([.][0-9]+)?$') && double(self) <= 1000000.0",message="costPricing.memoryPerGiBHour must be a decimal number from 0 to 1000000 as a string, e.g. '0.004'"
 	MemoryPerGiBHour *Decimal `json:"memoryPerGiBHour,omitempty"`

@@ -138,8 +138,9 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 		}
 		return reconcile.Result{RequeueAfter: atOnce}, nil
 	}
-	measurer{c.Gauges, c.RecentCPU}.measureEnds(ctx, &w)
-	measurer{c.Gauges, c.RecentCPU}.measure(ctx, &w)
+	m := measurer{c.Gauges, c.RecentCPU, &c.memory.guardrails}
+	m.measureEnds(ctx, &w)
+	m.measure(ctx, &w)
 	d := c.decide(ctx, &w)
 	c.memory.deletions.Put(req.NamespacedName, d.Deletions)
 	c.memory.meters.fleet.storeFigures(w, d.Status)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -17,6 +19,7 @@ import (
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize/climb"
 	"attune.io/attune/resize/harm"
+	"attune.io/attune/resize/lifecycle"
 	"attune.io/attune/tuning"
 	"attune.io/attune/usage"
 )
@@ -53,34 +56,98 @@ const lately = 10 * time.Minute
 // measureFor limits how long one pass waits for a usage source. After it, pods are judged by their own status.
 const measureFor = 10 * time.Second
 
-// measurer adds measurements of pods whose observation period has ended.
+// measurer adds measurements of pods whose observation period has ended, and the answers of guardrails during it.
 type measurer struct {
 	gauges func(policy.Settings) (Gauge, error)
 	recent RecentCPU
+	// guardrails are those of earlier passes; nil: guardrails are asked at the end only.
+	guardrails *guardrailAnswers
 }
 
-// measure queries the source for the pods whose observation period has ended, once for all of them. Other pods are
-// not measured: they are judged by their status.
+// measure queries the source for the pods whose observation period has ended, once for all of them. Other observed pods
+// are judged by their status and by the policy's guardrails.
 func (c measurer) measure(ctx context.Context, w *tuning.View) {
 	w.Usage.Signals = map[string]harm.Signals{}
 	ended := map[*v1alpha1.ResizeRecord]*corev1.Pod{}
+	var during []string
 	for i := range w.Rec.Status.Records {
 		record := &w.Rec.Status.Records[i]
-		if pod := w.Pod(record.PodUID); pod != nil && w.WatchEnded(*record) {
+		switch pod := w.Pod(record.PodUID); {
+		case pod == nil || record.Phase != v1alpha1.RecordWatching:
+		case w.WatchEnded(*record):
 			ended[record] = pod
+		case w.Now.Sub(ptr.Deref(record.VerifiedOnce, metav1.Time{}).Time) >= lifecycle.AskEvery: // no answer is from before the resize
+			during = append(during, string(record.PodUID))
 		}
 	}
 	if len(ended) == 0 {
+		addAnswers(w, during, c.askDuring(ctx, w, len(during) > 0))
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, measureFor)
 	defer cancel()
 	all := c.querySource(ctx, w, ended)
+	addAnswers(w, during, all.answers)
 	for record, pod := range ended {
 		signals := all.of(pod.Name, *record)
 		c.addRecent(ctx, &signals, pod, *record, w.Now)
 		w.Usage.Signals[string(record.PodUID)] = signals
 	}
+}
+
+// addAnswers adds the answers of guardrails to the signals of pods under observation.
+func addAnswers(w *tuning.View, pods []string, answers map[harm.Question]harm.Answer) {
+	for _, pod := range pods {
+		if len(answers) > 0 {
+			w.Usage.Signals[pod] = harm.Signals{Answers: answers}
+		}
+	}
+}
+
+const (
+	// askFor limits how long a pass waits for guardrails during an observation.
+	askFor = 5 * time.Second
+	// silentFor is how long a source that did not answer in time is not asked again. The end of the observation asks anyway.
+	silentFor = 4 * lifecycle.AskEvery
+)
+
+// guardrailAnswers are the last answers of the guardrails of each policy and namespace, for all workloads. If they are
+// lost, the source is asked once more.
+type guardrailAnswers struct {
+	answered fresh[guardrailKey, map[harm.Question]harm.Answer]
+	silent   fresh[guardrailKey, struct{}]
+}
+
+type guardrailKey struct {
+	namespace string
+	policy    v1alpha1.PolicyRef
+}
+
+// askDuring returns the answers of guardrails for observed pods that are at most lifecycle.AskEvery old.
+func (c measurer) askDuring(ctx context.Context, w *tuning.View, observed bool) map[harm.Question]harm.Answer {
+	asked := harm.QuestionsDuring(w.Policy.Settings.Resize)
+	if !observed || len(asked) == 0 || c.gauges == nil || c.guardrails == nil {
+		return nil
+	}
+	key := guardrailKey{w.Rec.Namespace, w.Rec.Spec.Policy}
+	if _, silent := c.guardrails.silent.read(key, silentFor, w.Now); silent {
+		return nil
+	}
+	answers, known := c.guardrails.answered.read(key, lifecycle.AskEvery, w.Now)
+	if known {
+		return answers
+	}
+	// Other workers do not ask the same meanwhile.
+	c.guardrails.answered.record(key, nil, lifecycle.AskEvery, w.Now)
+	ctx, cancel := context.WithTimeout(ctx, askFor)
+	defer cancel()
+	gauge, err := c.gauges(w.Policy.Settings)
+	answers = answersOf(ctx, gauge, err, asked, w.Now)
+	c.guardrails.answered.record(key, answers, lifecycle.AskEvery, w.Now)
+	if ctx.Err() != nil {
+		c.guardrails.silent.record(key, struct{}{}, silentFor, w.Now)
+	}
+	return answers
 }
 
 // heard is the answer of a source about all pods whose observation period has ended. The zero value: there is no

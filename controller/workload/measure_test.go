@@ -20,6 +20,7 @@ import (
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize/harm"
+	"attune.io/attune/resize/lifecycle"
 	"attune.io/attune/tuning"
 	"attune.io/attune/usage"
 )
@@ -180,6 +181,76 @@ func TestAWavesEndCostsAFewQuestions(t *testing.T) {
 			Answers: map[harm.Question]harm.Answer{{Name: "latency"}: {Value: 0.5}, {Name: "errors"}: {Value: 0.5}},
 		}, signals)
 	}
+}
+
+// Guardrails are asked during an observation: once for all pods, and for all workloads of a policy and namespace, each
+// lifecycle.AskEvery. Other signals are measured at the end only.
+func TestGuardrailsAreAskedDuringTheObservation(t *testing.T) {
+	s, answers, pass := &source{value: 0.5}, &guardrailAnswers{}, t.Context()
+	m := measurer{gauges: func(policy.Settings) (Gauge, error) { return s, nil }, guardrails: answers}
+	at := func(after time.Duration, workload string) harm.Signals {
+		w := watched(now.Add(time.Hour), v1alpha1.RecordWatching)
+		second, pod := *w.Rec.Status.Records[0].DeepCopy(), w.Pods[0].DeepCopy()
+		second.PodUID, pod.UID, pod.Name = "2", "2", "web-2"
+		w.Rec.Status.Records, w.Pods = append(w.Rec.Status.Records, second), append(w.Pods, pod)
+		w.Now, w.Rec.Namespace, w.Rec.Name = now.Add(after), "shop", workload
+		w.Rec.Spec.Policy = v1alpha1.PolicyRef{Name: "all"}
+		w.Policy.Settings.Resize.Guardrails = []v1alpha1.SLOGuardrail{{Name: "latency"}, {Name: "errors"}}
+		m.measure(pass, &w)
+		assert.Equal(t, w.Usage.Signals["1"], w.Usage.Signals["2"])
+		return w.Usage.Signals["1"]
+	}
+	half := harm.Signals{Answers: map[harm.Question]harm.Answer{{Name: "latency"}: {Value: 0.5}, {Name: "errors"}: {Value: 0.5}}}
+	assert.Equal(t, half, at(0, "a"))
+	assert.Equal(t, 2, s.asked)
+	s.value = 2
+	assert.Equal(t, half, at(0, "b"), "of another workload")
+	assert.Equal(t, half, at(lifecycle.AskEvery-time.Second, "a"))
+	assert.Equal(t, 2, s.asked)
+	assert.Equal(t, harm.Answer{Value: 2}, at(lifecycle.AskEvery, "a").Answers[harm.Question{Name: "errors"}])
+	assert.Equal(t, 4, s.asked)
+
+	// A query without a result is asked again as usual. A source that takes too long is asked less often.
+	s.err = errors.New("no series")
+	assert.Equal(t, harm.Answer{Failed: "no series"}, at(2*lifecycle.AskEvery, "a").Answers[harm.Question{Name: "errors"}])
+	assert.Equal(t, 6, s.asked)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	pass = ctx
+	at(3*lifecycle.AskEvery, "a")
+	assert.Equal(t, 8, s.asked)
+	pass, s.err = t.Context(), nil
+	assert.Zero(t, at(4*lifecycle.AskEvery, "a"))
+	assert.Zero(t, at(6*lifecycle.AskEvery, "b"))
+	assert.Equal(t, 8, s.asked)
+	assert.Equal(t, harm.Answer{Value: 2}, at(7*lifecycle.AskEvery, "a").Answers[harm.Question{Name: "errors"}])
+	assert.Equal(t, 10, s.asked)
+}
+
+// An answer from before the resize does not judge it.
+func TestGuardrailsAreAskedAfterTheResize(t *testing.T) {
+	s := &source{value: 2}
+	m := measurer{gauges: func(policy.Settings) (Gauge, error) { return s, nil }, guardrails: &guardrailAnswers{}}
+	for after, want := range map[time.Duration]int{0: 0, lifecycle.AskEvery - 1: 0, lifecycle.AskEvery: 1} {
+		w := watched(now.Add(time.Hour), v1alpha1.RecordWatching)
+		w.Rec.Status.Records[0].VerifiedOnce = &metav1.Time{Time: now.Add(-after)}
+		w.Policy.Settings.Resize.Guardrails = []v1alpha1.SLOGuardrail{{Name: "latency"}}
+		m.measure(t.Context(), &w)
+		assert.Len(t, w.Usage.Signals, want, after)
+	}
+}
+
+// The answers at the end of one pod's observation are also those of the other pods'.
+func TestTheEndOfAnObservationAsksOnce(t *testing.T) {
+	w := watched(now, v1alpha1.RecordWatching)
+	second, pod := *w.Rec.Status.Records[0].DeepCopy(), w.Pods[0].DeepCopy()
+	second.PodUID, pod.UID, pod.Name, second.WatchUntil = "2", "2", "web-2", &metav1.Time{Time: now.Add(time.Minute)}
+	w.Rec.Status.Records, w.Pods = append(w.Rec.Status.Records, second), append(w.Pods, pod)
+	w.Policy.Settings.Resize.Guardrails = []v1alpha1.SLOGuardrail{{Name: "latency"}}
+	s := &source{value: 0.5}
+	measurer{gauges: func(policy.Settings) (Gauge, error) { return s, nil }, guardrails: &guardrailAnswers{}}.measure(t.Context(), &w)
+	assert.Equal(t, 4, s.asked)
+	assert.Equal(t, harm.Signals{Answers: map[harm.Question]harm.Answer{{Name: "latency"}: {Value: 0.5}}}, w.Usage.Signals["2"])
 }
 
 func of(pods []string, values map[string]float64) usage.ByContainer {

@@ -43,6 +43,7 @@ type memory struct {
 	// usedAtKill is the memory of OOM-killed containers before the kill, in bytes, by podview.Evidence. If it is lost, the
 	// kill counts as one at the container's limit.
 	usedAtKill fresh[string, recommender.Amount]
+	guardrails guardrailAnswers
 	// traced are the recent memory samples of a workload's pods, by its recommendation.
 	traced fresh[types.NamespacedName, usage.Traces]
 }

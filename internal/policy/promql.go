@@ -105,7 +105,7 @@ func CheckCost(query string) error {
 		case parser.RIGHT_PAREN:
 			depth--
 		case parser.STRING:
-			if (before.Typ == parser.EQL_REGEX || before.Typ == parser.NEQ_REGEX) && !cheapPattern(item.Val) {
+			if ofPattern(before) && !cheapPattern(item.Val) {
 				return errors.New(`has a regular expression with a counted repetition, a case-insensitive part, a Unicode class or a character outside of ASCII: use others, e.g. code=~"5[0-9][0-9]" or [Ee]rror`)
 			}
 		}
@@ -124,6 +124,11 @@ func CheckCost(query string) error {
 // Unicode classes, and characters outside of ASCII, whose ranges are long. A case-insensitive class, such as (?i)\W, takes
 // milliseconds each, because the compiler looks up the other case of each of its characters.
 var expensivePatterns = regexp.MustCompile(`\{[0-9]|\\[pPx]|[^\x00-\x7f]|\(\?[a-zA-Z-]*i`)
+
+// ofPattern reports whether the string after an item is a regular expression.
+func ofPattern(before parser.Item) bool {
+	return before.Typ == parser.EQL_REGEX || before.Typ == parser.NEQ_REGEX
+}
 
 func cheapPattern(quoted string) bool {
 	pattern, err := strutil.Unquote(quoted)

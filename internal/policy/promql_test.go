@@ -160,15 +160,17 @@ func TestWhoseGuardrailsAreRestricted(t *testing.T) {
 		cluster, namespace, policy string
 		denied                     bool
 	}{
-		"policy, operator's server":                      {``, ``, guardrail(victim), true},
-		"policy, server of the defaults":                 {central, ``, guardrail(victim), true},
-		"namespace defaults, operator's server":          {``, guardrail(victim), `{weight: 1}`, true},
-		"policy, own server":                             {central, ``, mine + "\n" + guardrail(victim), false},
-		"policy, server of the namespace defaults":       {central, mine, guardrail(victim), false},
-		"policy, own server that knows more than PromQL": {``, ``, mine + "\n" + guardrail(`sum(up) keep_metric_names`), false},
-		"labels that grow, own server":                   {``, ``, mine + "\n" + guardrail(longLabels()), false},
-		"labels that grow":                               {``, ``, guardrail(longLabels()), true},
-		"AttuneDefaults":                                 {guardrail(victim), ``, `{weight: 1}`, false},
+		"policy, operator's server":                {``, ``, guardrail(victim), true},
+		"policy, server of the defaults":           {central, ``, guardrail(victim), true},
+		"namespace defaults, operator's server":    {``, guardrail(victim), `{weight: 1}`, true},
+		"policy, own server":                       {central, ``, mine + "\n" + guardrail(victim), false},
+		"policy, server of the namespace defaults": {central, mine, guardrail(victim), false},
+		"patterns that only the server compiles":   {``, ``, mine + "\n" + guardrail(`sum(a{code=~"5[0-9]{2}"})`), false},
+		"cases that only the server compiles":      {``, ``, mine + "\n" + guardrail("sum(a{code=~`(?i)error`})"), false},
+		"a pattern before an error":                {``, ``, mine + "\n" + guardrail(`sum(a{code=~"5[0-9]{2}"}`), true},
+		"labels that grow, own server":             {``, ``, mine + "\n" + guardrail(longLabels()), false},
+		"labels that grow":                         {``, ``, guardrail(longLabels()), true},
+		"AttuneDefaults":                           {guardrail(victim), ``, `{weight: 1}`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := resolve(c.cluster, c.namespace, c.policy)
@@ -220,4 +222,17 @@ func TestARefusalAllocatesLittle(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	require.Error(t, err)
 	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(256<<10))
+}
+
+// A message about a guardrail of another level has no part of its query: each user who reads the policy gets it.
+func TestMessagesHaveNoQueryOfOtherLevels(t *testing.T) {
+	for _, query := range []string{`s3cret s3cret`, `s3cret(`, `s3cret[5m]`, `s3cret > 1`, `up{namespace="s3cret"}`, `absent(s3cret)`} {
+		defaults := namespaceDefaults(t, `paused: false`)
+		defaults.Spec.SLOGuardrails = []v1alpha1.SLOGuardrail{{Name: "q", Query: query, Threshold: "1", Comparison: "<"}}
+		_, err := policy.ResolveAllowed(nil, defaults, aPolicy(t, `{weight: 1}`), policy.Operator{SourceNamespaces: []string{"shop"}})
+		assert.NotContains(t, err.Error(), "s3cret")
+		assert.Contains(t, err.Error(), "sloGuardrails[q].query (from the AttuneNamespaceDefaults)")
+		_, err = policy.ResolveAllowed(nil, defaults, nil, policy.Operator{SourceNamespaces: []string{"shop"}})
+		assert.ErrorContains(t, err, "s3cret", "the level itself")
+	}
 }

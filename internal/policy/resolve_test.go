@@ -76,6 +76,7 @@ metricsSource:
   rateWindow: 15m
 profile: Cost
 cpu:
+  hpa: Block
   percentile: 90
   overhead: "12.5"
   minAllowed: 50m
@@ -92,11 +93,12 @@ memory:
   maxAllowed: 8Gi
   controlledValues: RequestsOnly
   maxChangePercent: 10
+  hpa: Block
   burstSensitivity: "0.5"
   allowDecrease: true
   raiseBeforeKill: "Off"
 updateStrategy:
-  type: Auto
+  type: Canary
   resizeMethod: InPlaceOrRecreate
   cooldown: 2h
   safetyObservationPeriod: 3m
@@ -130,7 +132,7 @@ func everythingSettings(t *testing.T) policy.Settings {
 			},
 		},
 		Resize: resize.Rules{
-			Mode: v1alpha1.UpdateAuto, Method: v1alpha1.ResizeInPlaceOrRecreate,
+			Mode: v1alpha1.UpdateCanary, Method: v1alpha1.ResizeInPlaceOrRecreate,
 			Cooldown: 2 * time.Hour, Observation: 3 * time.Minute,
 			CanaryPercent: 20, MaxConcurrent: 3,
 			Schedule: resize.Schedule{

@@ -20,10 +20,22 @@ import (
 func (o *overlay) checkCombinations(s Settings) {
 	for _, r := range recommender.Resources {
 		o.checkBounds(s.Recommender.Of[r], r)
+		oneOf(o, r.String()+".hpa", v1alpha1.HPABlock, []v1alpha1.HPAHandling{v1alpha1.HPABlock}, func(l layer) *v1alpha1.HPAHandling { return l.of(r).HPA })
 	}
 	checkLimits(o, s)
 	o.checkWindows(s)
 	o.checkModes(s)
+	checkPromotion(o, s)
+}
+
+// checkPromotion rejects mode Auto with autoPromote: false in the same object: its author expects attune to wait. In
+// different objects it is a remark, because defaults are for policies of other modes too.
+func checkPromotion(o *overlay, s Settings) {
+	const mode, promote = "updateStrategy.type", "updateStrategy.canary.autoPromote"
+	if s.Resize.Mode == v1alpha1.UpdateAuto && !s.Resize.AutoPromote && o.origin[mode] == o.origin[promote] {
+		o.clash([]string{promote, mode}, "%s %s has no effect with %s %s, which continues after the first wave by itself: use %s and kubectl attune promote, or remove canary.autoPromote",
+			promote, o.quote(promote, false), mode, o.quote(mode, s.Resize.Mode), v1alpha1.UpdateCanary)
+	}
 }
 
 // checkBounds rejects a minimum above the maximum of a resource. MaxAllowed 0 means no maximum. The message quotes the

@@ -2,10 +2,12 @@ package policy
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/prometheus/prometheus/promql/parser"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
@@ -53,15 +55,23 @@ func (o *overlay) queryScope(level Level, source usage.SourceSettings, operator 
 // checkScope adds a problem if a query could read more than its scope, or if its cost has no bound.
 func checkScope(o *overlay, path string, g v1alpha1.SLOGuardrail, scope QueryScope) {
 	if _, err := scope.Restrict(g.Query, nil); err != nil {
-		o.invalid(path, "%s[%s].query %s %s", path, clip.Marked(g.Name, mostQuoted), o.quote(path, clip.Marked(g.Query, mostOfQuery)), err)
+		invalidQuery(o, path, g, err)
 	}
+}
+
+// invalidQuery adds a problem with a query. An error about a query of another level is left out: it has parts of it.
+func invalidQuery(o *overlay, path string, g v1alpha1.SLOGuardrail, err error) {
+	if !o.owns(o.origin[path]) {
+		err = errors.New("cannot be used: an administrator has to correct it")
+	}
+	o.invalid(path, "%s[%s].query %s %s", path, clip.Marked(g.Name, mostQuoted), o.quote(path, clip.Marked(g.Query, mostOfQuery)), err)
 }
 
 // checkGuardrail adds a problem for each invalid part of a guardrail.
 func (o *overlay) checkGuardrail(path string, g v1alpha1.SLOGuardrail) {
 	at := fmt.Sprintf("%s[%s]", path, clip.Marked(g.Name, mostQuoted))
-	if why := checkQuery(g.Query); why != "" {
-		o.invalid(path, "%s.query %s %s", at, o.quote(path, clip.Marked(g.Query, mostOfQuery)), why)
+	if err := checkQuery(g.Query); err != nil {
+		invalidQuery(o, path, g, err)
 	}
 	if !decimal.MatchString(string(g.Threshold)) {
 		o.invalid(path, "%s.threshold %s must be a decimal number, e.g. \"99.9\"", at, o.quote(path, g.Threshold))
@@ -74,75 +84,64 @@ func (o *overlay) checkGuardrail(path string, g v1alpha1.SLOGuardrail) {
 // mostOfQuery is the size limit of a query in a message, in bytes.
 const mostOfQuery = 60
 
-// closing maps opening brackets to closing ones.
-var closing = map[rune]rune{'(': ')', '[': ']', '{': '}'}
+// exampleQuery is a valid query.
+const exampleQuery = `sum(rate(http_requests_total{code=~"5.."}[5m]))`
 
-// checkQuery finds errors that no PromQL can contain: unpaired brackets or quotes, or an empty query. It is not a
-// parser; other errors appear when the server runs the query. It returns the end of a sentence; empty if it finds no
-// error.
-func checkQuery(query string) string {
-	const example = `, e.g. sum(rate(http_requests_total{code=~"5.."}[5m]))`
+// checkQuery parses a query, and rejects one that gives no number that depends on the workload and can violate its
+// condition. An error is the end of a sentence.
+func checkQuery(query string) error {
 	if strings.TrimSpace(query) == "" {
-		return "is empty: use PromQL that returns one number" + example
+		return errors.New("is empty: use PromQL that returns one number, e.g. " + exampleQuery)
 	}
-	var p pairs
-	for _, r := range query {
-		if !p.take(r) {
-			return "has an unmatched " + string(r) + ": pair the brackets" + example
+	expression, err := ParseQuery(withoutExpensivePatterns(query))
+	if err != nil {
+		return fmt.Errorf("%w; an example is %s", err, exampleQuery)
+	}
+	for e, is := expression.(*parser.ParenExpr); is; e, is = expression.(*parser.ParenExpr) {
+		expression = e.Expr
+	}
+	text := clip.Marked(expression.String(), mostOfQuery)
+	switch expression.Type() {
+	case parser.ValueTypeMatrix:
+		return fmt.Errorf("returns a range of samples and not one number: use a function over it, e.g. max_over_time(%s)", text)
+	case parser.ValueTypeString:
+		return errors.New("is a text and not a query: use PromQL that returns one number, e.g. " + exampleQuery)
+	}
+	if len(parser.ExtractSelectors(expression)) == 0 {
+		return errors.New("reads no series, so its result is the same with each size: query the workload, e.g. " + exampleQuery)
+	}
+	switch e := expression.(type) {
+	case *parser.BinaryExpr:
+		if e.Op.IsComparisonOperator() && !e.ReturnBool {
+			of := e.LHS
+			if of.Type() == parser.ValueTypeScalar {
+				of = e.RHS
+			}
+			return fmt.Errorf("has no result when %s does not hold, so a violation is never seen: write %s, and set comparison and threshold", text, clip.Marked(of.String(), mostOfQuery))
+		}
+	case *parser.Call:
+		if strings.HasPrefix(e.Func.Name, "absent") {
+			return errors.New("has no result while its series exist: use count(up) with comparison and threshold")
 		}
 	}
-	switch {
-	case p.quote != 0:
-		return "has an unclosed quote " + string(p.quote) + ": close it" + example
-	case len(p.open) > 0:
-		return "is missing " + string(p.open[len(p.open)-1]) + ": close the bracket" + example
-	}
-	return ""
+	return nil
 }
 
-// pairs is the state of a scan over a query: the open brackets and quotes at the current character. Brackets within
-// quotes and comments do not count.
-type pairs struct {
-	// open has the closing brackets that are still missing, the next one last.
-	open []rune
-	// quote is the open quote; 0 if no quote is open. Within backquotes a backslash escapes nothing, as in PromQL.
-	quote            rune
-	escaped, comment bool
-}
-
-// take processes one character. It returns false for a closing bracket that matches no open one.
-func (p *pairs) take(r rune) bool {
-	switch {
-	case p.comment:
-		p.comment = r != '\n'
-	case p.quote != 0:
-		p.quoted(r)
-	case r == '"' || r == '\'' || r == '`':
-		p.quote = r
-	case r == '#':
-		p.comment = true
-	case closing[r] != 0:
-		p.open = append(p.open, closing[r])
-	case r == ')' || r == ']' || r == '}':
-		return p.close(r)
+// withoutExpensivePatterns replaces regular expressions that are expensive to compile by others of the same length, so
+// that the query can be parsed. The server that evaluates the query compiles them.
+func withoutExpensivePatterns(query string) string {
+	if len(query) > mostQuery {
+		return query
 	}
-	return true
-}
-
-// quoted processes a character between quotes.
-func (p *pairs) quoted(r rune) {
-	if !p.escaped && r == p.quote {
-		p.quote = 0
+	text, lexer := []byte(query), parser.Lex(query)
+	var item, before parser.Item
+	for lexer.NextItem(&item); item.Typ != parser.EOF && item.Typ != parser.ERROR; lexer.NextItem(&item) {
+		if item.Typ == parser.STRING && ofPattern(before) && !cheapPattern(item.Val) {
+			copy(text[item.Pos:], `"`+strings.Repeat("x", len(item.Val)-2)+`"`)
+		}
+		if item.Typ != parser.COMMENT {
+			before = item
+		}
 	}
-	p.escaped = !p.escaped && r == '\\' && p.quote != '`'
-}
-
-// close processes a closing bracket; false if it does not match the last open one.
-func (p *pairs) close(r rune) bool {
-	last := len(p.open) - 1
-	if last < 0 || p.open[last] != r {
-		return false
-	}
-	p.open = p.open[:last]
-	return true
+	return string(text)
 }

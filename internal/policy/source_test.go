@@ -249,18 +249,35 @@ func TestQueries(t *testing.T) {
 		`a{b="(["}`, `a{b='}'}`, "a{b=`\\`}", `a{b="\""}`, `a{b="\\"}`,
 		"up # (comment", "up # it's\n + 1",
 		`{"my metric", b="ü"}`,
+		`sum(up) > bool 0.5`, `count(up == 1)`, `scalar(sum(up))`, `sum(up) or vector(0)`, `(sum(a) > 0) or vector(1)`,
 	} {
 		assert.NoError(t, ask(query), query)
 	}
 	for query, want := range map[string]string{
-		` `:           `is empty: use PromQL`,
-		`sum(up`:      `is missing ): close the bracket`,
-		`sum(a[5m)`:   `has an unmatched ): pair the brackets`,
-		`up)`:         `has an unmatched )`,
-		`a{b="c}`:     `has an unclosed quote ": close it`,
-		"a{b=`c\\`}`": "has an unclosed quote `: close it",
-		`a{b='\'}`:    `has an unclosed quote ': close it`,
-		"sum(up # )":  `is missing )`,
+		` `:                          `is empty: use PromQL`,
+		`sum(up`:                     `is not PromQL: 1:7: parse error: unclosed left parenthesis; an example is sum(rate(`,
+		`sum(a[5m)`:                  `is not PromQL: 1:9: parse error: `,
+		`up)`:                        `is not PromQL: 1:4: parse error: unexpected right parenthesis`,
+		`a{b="c}`:                    `is not PromQL: 1:5: parse error: unterminated quoted string`,
+		"a{b=`c}":                    `is not PromQL: 1:5: parse error: unterminated raw string`,
+		`a{b='\'}`:                   `is not PromQL: 1:5: parse error: unterminated quoted string`,
+		"sum(up # )":                 `is not PromQL: `,
+		`rate(up)`:                   `is not PromQL: 1:6: parse error: expected type range vector in call to function "rate"`,
+		`sum(rate(x[5m])) by`:        `is not PromQL: 1:20: parse error: unexpected end of input`,
+		`sum(errs) > > 1`:            `is not PromQL: 1:13: parse error: unexpected <op:>>`,
+		`up keep_metric_names`:       `is not PromQL: 1:4: parse error: `,
+		`up[5m]`:                     `returns a range of samples and not one number: use a function over it, e.g. max_over_time(up[5m])`,
+		`up[5m:1m]`:                  `returns a range of samples`,
+		`"up"`:                       `is a text and not a query: `,
+		`1`:                          `reads no series, so its result is the same with each size: `,
+		`vector(0.5)`:                `reads no series`,
+		`time() - 60`:                `reads no series`,
+		`sum(up) > 0.5`:              `has no result when sum(up) > 0.5 does not hold, so a violation is never seen: write sum(up), and set comparison and threshold`,
+		`(sum(a)/sum(b)) < .1`:       `has no result when `,
+		`(sum(up) == 1)`:             `has no result when sum(up) == 1 does not hold, so a violation is never seen: write sum(up), and set comparison and threshold`,
+		`0.5 < sum(up)`:              `has no result when 0.5 < sum(up) does not hold, so a violation is never seen: write sum(up), and set comparison and threshold`,
+		`absent(up)`:                 `has no result while its series exist: use count(up)`,
+		`(absent_over_time(up[5m]))`: `has no result while its series exist`,
 	} {
 		assert.ErrorContains(t, ask(query), want, query)
 	}
@@ -272,12 +289,12 @@ func TestALongQueryIsCut(t *testing.T) {
 	p.Spec.SLOGuardrails = []v1alpha1.SLOGuardrail{{Name: "q", Query: long, Threshold: "1", Comparison: "<"}}
 	_, err := policy.Resolve(nil, nil, p)
 	require.Error(t, err)
-	assert.Contains(t, err.Error(), long[:60]+"… is missing )")
+	assert.Contains(t, err.Error(), long[:60]+"… is not PromQL: 1:95: parse error: unclosed left parenthesis")
 	assert.NotContains(t, err.Error(), long[:61])
 
 	p.Spec.SLOGuardrails[0].Query = long[:60]
 	_, err = policy.Resolve(nil, nil, p)
-	assert.ErrorContains(t, err, long[:60]+" is missing )")
+	assert.ErrorContains(t, err, long[:60]+" is not PromQL: 1:61: parse error")
 }
 
 // Steps and rate windows above the shared limits are rejected on every level, and the message has an accepted value.

@@ -46,8 +46,8 @@ func Assess(pod *corev1.Pod, record v1alpha1.ResizeRecord, caps resize.Capabilit
 	return state.With(Judge(pod, record, now, rules, signals))
 }
 
-// Judge returns the verdict on a resize. OOM kills and restarts are a regression at once, the other Triggers only at the
-// end of the observation period. Without a regression the verdict lists the signals that could not be judged.
+// Judge returns the verdict on a resize. OOM kills and restarts are a regression at once, a violated guardrail during the
+// observation period, the other Triggers only at its end. Without a regression the verdict lists the signals that could not be judged.
 func Judge(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time, rules resize.Rules, signals Signals) resize.Verdict {
 	if pod == nil || pod.UID != record.PodUID {
 		return resize.Verdict{}
@@ -65,8 +65,11 @@ func Judge(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time, rules r
 	if v := otherKill(c); v.OtherKill {
 		return v
 	}
-	if record.Wave == resize.WaveReboost || record.WatchUntil == nil || now.Before(record.WatchUntil.Time) {
+	switch {
+	case record.Wave == resize.WaveReboost || record.WatchUntil == nil:
 		return resize.Verdict{}
+	case now.Before(record.WatchUntil.Time):
+		return c.during()
 	}
 	return c.judge(AtEnd)
 }

@@ -3,11 +3,14 @@ package harm
 import (
 	"math"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
+	"attune.io/attune/resize/resizetest"
 )
 
 func TestGuardrails(t *testing.T) {
@@ -41,6 +44,42 @@ func TestGuardrails(t *testing.T) {
 			assert.Empty(t, QuestionsBefore(rules))
 			assert.Equal(t, test.want, guardrails(Case{Rules: rules, Signals: Signals{Answers: map[Question]Answer{asked[0]: test.answer}}}))
 			assert.Zero(t, guardrails(Case{Rules: rules}), "without a usage source it is not judged")
+		})
+	}
+}
+
+// A violated guardrail ends the observation at once. Missing answers are judged at its end only, and so are other signals.
+func TestGuardrailsAreJudgedDuringTheObservation(t *testing.T) {
+	rules := resizetest.Auto()
+	rules.Guardrails = []v1alpha1.SLOGuardrail{{Name: "latency", Query: "a", Comparison: "<", Threshold: "1"}, {Name: "errors", Query: "b", Comparison: "<", Threshold: "1"}}
+	asked := Questions(rules)
+	assert.Equal(t, asked, QuestionsDuring(rules))
+	const violated = "SLO guardrail errors is violated: errors: 3, wanted < 1"
+	for name, test := range map[string]struct {
+		answers map[Question]Answer
+		after   time.Duration
+		want    lifecycle.StateKind
+		message string
+	}{
+		"both hold":                     {map[Question]Answer{asked[0]: {}, asked[1]: {}}, time.Minute, lifecycle.Watching, ""},
+		"violated":                      {map[Question]Answer{asked[0]: {}, asked[1]: {Value: 3}}, time.Minute, lifecycle.Harmed, violated},
+		"violated, the other is down":   {map[Question]Answer{asked[0]: {Failed: "down"}, asked[1]: {Value: 3}}, time.Minute, lifecycle.Harmed, violated},
+		"the source is down":            {map[Question]Answer{asked[0]: {Failed: "down"}, asked[1]: {Failed: "down"}}, time.Minute, lifecycle.Watching, ""},
+		"no traffic":                    {map[Question]Answer{asked[0]: {Value: math.NaN()}, asked[1]: {Value: math.NaN()}}, time.Minute, lifecycle.Watching, ""},
+		"not asked":                     {nil, time.Minute, lifecycle.Watching, ""},
+		"violated at the end":           {map[Question]Answer{asked[0]: {}, asked[1]: {Value: 3}}, 5 * time.Minute, lifecycle.Harmed, violated},
+		"the source is down at the end": {map[Question]Answer{asked[0]: {}, asked[1]: {Failed: "down"}}, 5 * time.Minute, lifecycle.Settled, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			record := recorded(desired, resizetest.WatchedUntil(5*time.Minute))
+			pod := resizetest.Resized(desired, resizetest.Observed, resizetest.Done(desired))
+			signals := Signals{Answers: test.answers, Throttle: map[string]float64{}}
+			state := Assess(pod, record, resizetest.Able(), noon.Add(test.after), rules, signals)
+			assert.Equal(t, test.want, state.Kind)
+			assert.Equal(t, test.message, state.Message)
+			if test.message != "" {
+				assert.Equal(t, resize.HarmSLO, state.Verdict.Harm)
+			}
 		})
 	}
 }

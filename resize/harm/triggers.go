@@ -19,6 +19,9 @@ type Trigger struct {
 	Harm resize.Harm
 	// When is the earliest time at which it is judged.
 	When Moment
+	// During: its queries are also sent during the observation period, and a regression is reverted then. Missing results
+	// count at the end only.
+	During bool
 	// Excusable: the regression has causes other than the resize, such as a reboot of the node (excused).
 	Excusable bool
 	// Asks returns the queries whose results it judges, from the policy's settings; nil: none. The measurements of
@@ -37,7 +40,7 @@ var Triggers = []Trigger{
 	{Judge: unseenKills},
 	{Harm: resize.HarmThrottle, Judge: throttled},
 	{Harm: resize.HarmNotReady, Excusable: true, Judge: unready},
-	{Harm: resize.HarmSLO, Asks: guardrailQuestions, Judge: guardrails},
+	{Harm: resize.HarmSLO, During: true, Asks: guardrailQuestions, Judge: guardrails},
 	{Judge: leftOpen},
 }
 
@@ -54,7 +57,8 @@ const (
 )
 
 // Question is a PromQL query with one number as the result. The loop sends it to the policy's usage source at the end
-// of the observation period, once for all pods of a wave.
+// of the observation period, once for all pods of a wave. Those of triggers with During are also sent every
+// lifecycle.AskEvery until then.
 type Question struct {
 	// Name identifies the query in messages and records.
 	Name string
@@ -77,6 +81,17 @@ func Questions(rules resize.Rules) []Question {
 	var asked []Question
 	for _, t := range Triggers {
 		if t.Asks != nil {
+			asked = append(asked, t.Asks(rules)...)
+		}
+	}
+	return asked
+}
+
+// QuestionsDuring returns the queries to send during an observation period.
+func QuestionsDuring(rules resize.Rules) []Question {
+	var asked []Question
+	for _, t := range Triggers {
+		if t.During {
 			asked = append(asked, t.Asks(rules)...)
 		}
 	}
@@ -123,6 +138,19 @@ func (c Case) Before(q Question) (float64, bool) {
 	measured := podview.First(c.Record.Measured, func(m v1alpha1.Measurement) bool { return m.Name == q.Name })
 	value, err := strconv.ParseFloat(measured.Value, 64)
 	return value, err == nil
+}
+
+// during applies the triggers that are judged during the observation period. Without a regression it decides nothing.
+func (c Case) during() resize.Verdict {
+	for _, t := range Triggers {
+		if !t.During {
+			continue
+		}
+		if v := excused(t.Judge(c), c.Record, c.Signals); v.Harm != "" {
+			return v
+		}
+	}
+	return resize.Verdict{}
 }
 
 // judge applies the triggers of a moment. The verdict also lists the signals that earlier triggers could not judge.

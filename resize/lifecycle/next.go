@@ -84,6 +84,9 @@ const evictFor, evictEvery = 30 * time.Minute, time.Minute
 // pollEvery is how often a record is checked without an event: a silent kubelet reports no progress.
 const pollEvery = 15 * time.Second
 
+// AskEvery is how often the guardrails of a policy are asked during an observation period.
+const AskEvery = 30 * time.Second
+
 // stepsEvery is the grid of times at which observation periods begin and end, so that pods of one wave share one write
 // of the status.
 const stepsEvery = 5 * time.Second
@@ -202,7 +205,7 @@ func nextOpen(state State, record v1alpha1.ResizeRecord, rules resize.Rules, now
 	case Applied:
 		return nextApplied(state, record, rules, now)
 	case Watching:
-		return nextWatching(state, record, now)
+		return nextWatching(state, record, rules, now)
 	case Settled:
 		return nextSettled(state, record, rules, now)
 	}
@@ -290,7 +293,7 @@ func nextApplied(state State, record v1alpha1.ResizeRecord, rules resize.Rules, 
 	}
 	end := onStep(now.Add(WatchFor(record, rules)))
 	return until(onStep(record.VerifiedOnce.Add(SyncPeriod)), now, state, Action{
-		Kind: StartWatch, Until: end, RequeueAfter: end.Sub(now), Message: state.Message,
+		Kind: StartWatch, Until: end, RequeueAfter: untilAsked(end.Sub(now), rules), Message: state.Message,
 	})
 }
 
@@ -302,8 +305,8 @@ func onStep(at time.Time) time.Time {
 	return at
 }
 
-// nextWatching waits for the end of the observation period.
-func nextWatching(state State, record v1alpha1.ResizeRecord, now time.Time) Action {
+// nextWatching waits for the end of the observation period, or until the guardrails are asked next.
+func nextWatching(state State, record v1alpha1.ResizeRecord, rules resize.Rules, now time.Time) Action {
 	if state.Verdict.OtherKill {
 		return endedByOtherKill(state, record)
 	}
@@ -311,7 +314,15 @@ func nextWatching(state State, record v1alpha1.ResizeRecord, now time.Time) Acti
 	if record.WatchUntil != nil && record.WatchUntil.After(now) {
 		after = record.WatchUntil.Sub(now)
 	}
-	return Action{Kind: Wait, RequeueAfter: after, Message: state.Message}
+	return Action{Kind: Wait, RequeueAfter: untilAsked(after, rules), Message: state.Message}
+}
+
+// untilAsked shortens a wait if the policy has guardrails.
+func untilAsked(wait time.Duration, rules resize.Rules) time.Duration {
+	if len(rules.Guardrails) > 0 {
+		return min(wait, AskEvery)
+	}
+	return wait
 }
 
 // endedByOtherKill ends the observation of a resize that did not change the memory of an OOM-killed container. The
@@ -339,7 +350,7 @@ func nextSettled(state State, record v1alpha1.ResizeRecord, rules resize.Rules, 
 		return Action{Kind: Forget, Result: ResultSuccess, Reason: record.Reason, Keep: record.Wave != resize.WaveBoost, Message: state.Verdict.Message}
 	case !record.Extended:
 		longer := WatchFor(record, rules)
-		return Action{Kind: ExtendWatch, Reason: resize.ReasonUnconcluded, Until: now.Add(longer), RequeueAfter: longer,
+		return Action{Kind: ExtendWatch, Reason: resize.ReasonUnconcluded, Until: now.Add(longer), RequeueAfter: untilAsked(longer, rules),
 			Message: state.Verdict.Message}
 	}
 	return Action{Kind: Forget, Result: ResultSuccess, Reason: cmp.Or(record.Reason, resize.ReasonUnconcluded), Alert: true,

@@ -15,6 +15,7 @@ import (
 func TestNext(t *testing.T) {
 	up, lessMemory := size(1000, 2000, 512, 1024), size(500, 1000, 256, 512)
 	recreate := func(r *Rules) { r.Method = v1alpha1.ResizeInPlaceOrRecreate }
+	guarded := func(r *Rules) { r.Guardrails = []v1alpha1.SLOGuardrail{{Name: "errors"}} }
 	quiet := func(r *Rules) { r.AutoRevert = false }
 	// Records were written a minute before noon, with a deadline at noon for CPU and a minute later for memory.
 	for _, tc := range []struct {
@@ -82,6 +83,14 @@ func TestNext(t *testing.T) {
 			want: Action{Kind: Wait, RequeueAfter: 90 * time.Second}},
 		{name: "watching beyond the end, as the pod is not as it should be", state: State{Kind: Watching}, record: recorded(desired, watchedUntil(0)),
 			want: Action{Kind: Wait, RequeueAfter: PollEvery}},
+		{name: "watching, with guardrails", state: State{Kind: Watching}, record: recorded(desired, watchedUntil(90*time.Second)), rules: guarded,
+			want: Action{Kind: Wait, RequeueAfter: AskEvery}},
+		{name: "the last seconds with guardrails", state: State{Kind: Watching}, record: recorded(desired, watchedUntil(9*time.Second)), rules: guarded,
+			want: Action{Kind: Wait, RequeueAfter: 9 * time.Second}},
+		{name: "the observation with guardrails begins", state: State{Kind: Applied}, record: recorded(desired, verified(-15*time.Second)), rules: guarded,
+			want: Action{Kind: StartWatch, Until: noon.Add(5 * time.Minute), RequeueAfter: AskEvery}},
+		{name: "the observation with guardrails is extended", state: State{Kind: Settled, Verdict: Verdict{Inconclusive: true}}, record: recorded(desired, watchedUntil(0)), rules: guarded,
+			want: Action{Kind: ExtendWatch, Reason: ReasonUnconcluded, Until: noon.Add(5 * time.Minute), RequeueAfter: AskEvery}},
 		{name: "settled", state: State{Kind: Settled}, record: recorded(desired, watchedUntil(0)),
 			want: Action{Kind: Forget, Result: ResultSuccess, Keep: true}},
 		{name: "51 settled, and the runtime reports other amounts: nothing proves them good", state: State{Kind: Settled, Drift: true, Message: "differs"},

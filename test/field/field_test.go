@@ -64,6 +64,8 @@ type report struct {
 	Kill *kill `json:"kill,omitempty"`
 	// Running is a case of a resize of a running pod.
 	Running *running `json:"running,omitempty"`
+	// Guardrail is a case of settings of the observation.
+	Guardrail *guardrail `json:"guardrail,omitempty"`
 }
 
 // shown names a test function of a package, by the package's folder.
@@ -183,7 +185,7 @@ func TestReportsAreComplete(t *testing.T) {
 			for _, source := range r.Source {
 				assert.Regexp(t, `^[\w.-]+/[\w.-]+#[0-9]+$`, source)
 			}
-			assert.True(t, r.Case != nil || r.Eviction != nil || r.Kill != nil || r.Running != nil || len(r.Tests) > 0, "a case or a test shows the report")
+			assert.True(t, r.Case != nil || r.Eviction != nil || r.Kill != nil || r.Running != nil || r.Guardrail != nil || len(r.Tests) > 0, "a case or a test shows the report")
 			for _, s := range r.Tests {
 				assert.Contains(t, []string{"memory", "apiserver", "cluster"}, s.Level)
 				assert.Contains(t, testsOf(t, s.Package), s.Test, s.Package)
@@ -227,6 +229,9 @@ func TestCases(t *testing.T) {
 		}
 		if r.Running != nil {
 			t.Run(r.ID+"/running", r.Running.run)
+		}
+		if r.Guardrail != nil {
+			t.Run(r.ID, r.Guardrail.run)
 		}
 	}
 }
@@ -462,7 +467,7 @@ func TestDocumentIsUpToDate(t *testing.T) {
 				repository, number, _ := strings.Cut(source, "#")
 				links = append(links, fmt.Sprintf("[%s](https://github.com/%s/issues/%s)", source, repository, number))
 			}
-			if r.Case != nil || r.Eviction != nil || r.Kill != nil || r.Running != nil {
+			if r.Case != nil || r.Eviction != nil || r.Kill != nil || r.Running != nil || r.Guardrail != nil {
 				tests = append(tests, "memory: `TestCases/"+r.ID+"`")
 			}
 			for _, s := range r.Tests {

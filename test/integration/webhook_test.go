@@ -100,7 +100,7 @@ func TestWebhook(t *testing.T) {
 		"metadata address":      {bank, `metricsSource: {prometheus: {address: "http://169.254.169.254"}}`, prefix + "metricsSource.prometheus.address http://169.254.169.254 points to endpoints of the node or of the operator: use a Service, e.g. http://prometheus.monitoring:9090"},
 		"source not allowed":    {shop, `metricsSource: {prometheus: {address: "http://prometheus:9090"}}`, prefix + "metricsSource.prometheus http://prometheus:9090 is not allowed in namespace " + shop + ": leave it out to use the operator's source, or have an administrator add " + shop + " to usage.policySources.namespaces"},
 		"source allowed":        {bank, `metricsSource: {prometheus: {address: "http://prometheus:9090"}}`, ""},
-		"query":                 {bank, `sloGuardrails: [{name: up, query: "sum(up", threshold: "1", comparison: "<"}]`, prefix + `sloGuardrails[up].query sum(up is missing ): close the bracket, e.g. sum(rate(http_requests_total{code=~"5.."}[5m]))`},
+		"query":                 {bank, `sloGuardrails: [{name: up, query: "sum(up", threshold: "1", comparison: "<"}]`, prefix + `sloGuardrails[up].query sum(up is not PromQL: 1:7: parse error: unclosed left parenthesis; an example is sum(rate(http_requests_total{code=~"5.."}[5m]))`},
 		"CPU limits, a word":    {shop, `cpu: {limits: Keep}`, ""},
 		"CPU limits, bounds":    {shop, `cpu: {limits: {ratio: "3", min: 500m, max: 4}}`, ""},
 		"CPU limits, no word":   {shop, `cpu: {limits: None}`, prefix + `cpu.limits None must be Keep, Remove, or an object with ratio, min or max, e.g. {ratio: "3", max: "4"}`},

@@ -157,6 +157,30 @@ func TestLoopsKeepToTheirSchedule(t *testing.T) {
 	assert.Zero(t, w.lowered())
 }
 
+// A guardrail that is violated in the middle of a long observation reverts the resize within a minute.
+func TestLoopsRevertWhileTheyObserve(t *testing.T) {
+	t.Parallel()
+	w := shrinking(t, 1)
+	gauge := &guarded{measured: measured{w: w}, value: 0.2}
+	w.gauge, w.sources = gauge, []string{w.namespace}
+	w.wire()
+	w.policy("all", "updateStrategy: {type: Auto, cooldown: 1h, safetyObservationPeriod: 6h}\n"+
+		`sloGuardrails: [{name: latency, query: 'latency_p99{app="web"}', threshold: "0.5", comparison: "<"}]`+lowersCPU)
+	w.until(2*time.Hour, "a resize is watched", func() bool { return w.watched() != "" })
+	w.run(time.Hour, time.Minute)
+	require.NotEmpty(t, w.watched(), "the guardrail holds")
+	assert.LessOrEqual(t, len(gauge.queries), 121, "one query each half a minute")
+	gauge.err = errNoSeries
+	w.run(time.Hour, time.Minute)
+	require.NotEmpty(t, w.watched(), "no answer is no violation")
+	gauge.value, gauge.err = 0.9, nil
+	w.run(time.Minute, 10*time.Second)
+	require.Empty(t, w.watched())
+	w.until(time.Minute, "reverted", func() bool { return w.idle() })
+	assert.Equal(t, []string{"Reverted slo"}, results(w.recommendation()))
+	assert.Zero(t, w.lowered())
+}
+
 // A guardrail of the policy's decides at the end of the watch.
 func TestLoopsAskGuardrails(t *testing.T) {
 	t.Parallel()

@@ -56,7 +56,7 @@ func TestAContainerWithoutAKeptSizeIsSeededAsARaise(t *testing.T) {
 		t.Run(string(of), func(t *testing.T) {
 			v := sizing(t, nil).with(t, func(s *v1alpha1.AttunePolicySpec) {
 				mode(of)(s)
-				s.UpdateStrategy.Canary = &v1alpha1.CanarySettings{AutoPromote: ptr.To(false)}
+				s.UpdateStrategy.Canary = &v1alpha1.CanarySettings{AutoPromote: ptr.To(of == v1alpha1.UpdateAuto)}
 			})
 			v.Workload.Template.Spec.Containers = append(v.Workload.Template.Spec.Containers,
 				corev1.Container{Name: "side", Resources: v.Workload.Template.Spec.Containers[0].Resources})

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"regexp"
 	goruntime "runtime"
 	"strings"
 	"testing"
@@ -220,17 +221,40 @@ func TestRemarksAreWarnings(t *testing.T) {
 		"cpu.percentile: no effect with strategy Node. Remove the fields from the policy"}, answer.Warnings)
 }
 
-// A guardrail whose query Prometheus cannot parse is a warning: other servers know more functions.
-func TestQueriesThatAreNoPromQLAreWarnings(t *testing.T) {
-	for query, want := range map[string][]string{
-		`sum(rate(http_requests_total{code=~"5.."}[5m]))`: nil,
-		`sum(rate(x[5m])) by`:                             {`sloGuardrails[errors].query is not PromQL: 1:20: parse error: unexpected end of input in grouping opts, expected "("`},
-		`rate(up)`:                                        {`sloGuardrails[errors].query is not PromQL: 1:6: parse error: expected type range vector in call to function "rate", got instant vector`},
-		`sum(errs) > > 1`:                                 {`sloGuardrails[errors].query is not PromQL: 1:13: parse error: unexpected <op:>>`},
+// A guardrail whose query Prometheus cannot parse, or whose result can never violate it, is refused in each kind of
+// object, also for servers of the namespace.
+func TestQueriesThatAreNoGuardrailsAreRefused(t *testing.T) {
+	for query, want := range map[string]string{
+		`sum(rate(http_requests_total{code=~"5.."}[5m]))`: ``,
+		`sum(rate(x[5m])) by`:                             `sloGuardrails[errors].query sum(rate(x[5m])) by is not PromQL: 1:20: parse error: unexpected end of input in grouping opts, expected "("; an example is sum(rate(http_requests_total{code=~"5.."}[5m]))`,
+		`rate(up)`:                                        `sloGuardrails[errors].query rate(up) is not PromQL: 1:6: parse error: expected type range vector in call to function "rate", got instant vector; an example is `,
+		`sum(errs) > > 1`:                                 `sloGuardrails[errors].query sum(errs) > > 1 is not PromQL: 1:13: parse error: unexpected <op:>>; an example is `,
+		`up[5m]`:                                          `sloGuardrails[errors].query up[5m] returns a range of samples`,
+		`sum(errs) < 0.01`:                                `sloGuardrails[errors].query sum(errs) < 0.01 has no result when `,
+		`vector(1)`:                                       `sloGuardrails[errors].query vector(1) reads no series`,
 	} {
 		answer := admitQuery(t, `{metricsSource: {prometheus: {address: "http://mine:9090"}}}`, query)
-		assert.True(t, answer.Allowed, query)
-		assert.Equal(t, want, answer.Warnings)
+		assert.Equal(t, want == "", answer.Allowed, query)
+		assert.Empty(t, answer.Warnings)
+		if want != "" {
+			assert.Contains(t, answer.Result.Message, want)
+		}
+		settings := aPolicy(t, `{weight: 1}`).Spec.PolicySettings
+		settings.SLOGuardrails = []v1alpha1.SLOGuardrail{{Name: "errors", Query: query, Threshold: "1", Comparison: "<"}}
+		cluster := &v1alpha1.AttuneDefaults{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultsName}}
+		cluster.Spec.PolicySettings = settings
+		namespace := &v1alpha1.AttuneNamespaceDefaults{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultsName, Namespace: "shop"}}
+		namespace.Spec.PolicySettings = settings
+		for _, object := range []runtime.Object{
+			cluster, namespace, &v1alpha1.AttuneClusterPolicy{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Spec: v1alpha1.AttuneClusterPolicySpec{PolicySettings: settings}},
+		} {
+			v := validation.Validate(object, validation.Env{Operator: policy.Operator{SourceNamespaces: []string{"*"}}})
+			assert.Equal(t, want != "", len(v.Denied) > 0, "%T: %s", object, query)
+			if want != "" {
+				sentence := regexp.MustCompile(` \(from the \w+\)`).ReplaceAllString(v.Denied[0].Sentence, "")
+				assert.Contains(t, sentence, want)
+			}
+		}
 	}
 }
 
@@ -257,13 +281,13 @@ func TestQueriesBeyondTheirNamespaceAreRefused(t *testing.T) {
 	assert.True(t, admitQuery(t, `{}`, `sum(up)`).Allowed)
 }
 
-// A regular expression that compiles to many megabytes is not compiled, not even for a warning.
-func TestExpensiveQueriesAreNotParsed(t *testing.T) {
+// A regular expression that compiles to many megabytes is not compiled.
+func TestExpensivePatternsAreNotCompiled(t *testing.T) {
 	var before, after goruntime.MemStats
 	goruntime.ReadMemStats(&before)
 	answer := admitQuery(t, `{metricsSource: {prometheus: {address: "http://mine:9090"}}}`, `up{a=~"`+strings.Repeat(`\\pL`, 800)+`"}`)
 	goruntime.ReadMemStats(&after)
-	assert.True(t, answer.Allowed)
+	assert.True(t, answer.Allowed, "its own server compiles it")
 	assert.Empty(t, answer.Warnings)
 	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(4<<20))
 }

@@ -17,11 +17,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/prometheus/prometheus/promql/parser"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"attune.io/attune/api/v1alpha1"
-	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/policy"
 )
 
@@ -89,9 +87,7 @@ func verdict(own policy.Level, cluster *v1alpha1.AttuneDefaults, namespace *v1al
 	}
 	// ResolveAllowed fails only with an InvalidConfig; otherwise the settings are valid.
 	if !errors.As(err, &invalid) {
-		if v.Remarks = settings.Remarks(); settings.Origin["sloGuardrails"] == own { // the errors quote the query
-			v.Remarks = append(v.Remarks, queries(settings.Resize.Guardrails)...)
-		}
+		v.Remarks = settings.Remarks()
 		return v
 	}
 	for _, problem := range invalid.Problems {
@@ -102,22 +98,6 @@ func verdict(own policy.Level, cluster *v1alpha1.AttuneDefaults, namespace *v1al
 		}
 	}
 	return v
-}
-
-// queries names the guardrails whose query Prometheus cannot parse. They are no problems, because other servers know
-// more functions. Queries that are expensive to parse are left out.
-func queries(guardrails []v1alpha1.SLOGuardrail) (remarks []string) {
-	promQL := parser.NewParser(parser.Options{})
-	for _, g := range guardrails {
-		if policy.CheckCost(g.Query) != nil {
-			continue
-		}
-		if _, err := promQL.ParseExpr(g.Query); err != nil {
-			first, _, _ := strings.Cut(err.Error(), "\n")
-			remarks = append(remarks, fmt.Sprintf("sloGuardrails[%s].query is not PromQL: %s", g.Name, clip.Text(first, mostOfError)))
-		}
-	}
-	return remarks
 }
 
 // mostText is the longest text that the CRDs' schema allows in any field, in bytes; mostEntries is the greatest
