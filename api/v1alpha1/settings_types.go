@@ -425,8 +425,8 @@ type UpdateStrategy struct {
 	// Type is the mode. Observe: changes nothing, shows how much usage data exists. Recommend: changes nothing, shows
 	// recommendations. Initial: sets the resources of new pods. OneShot: resizes running pods, one at a time. Canary:
 	// sets the resources of new pods and resizes running pods, a first wave at first. Auto: as Canary, but always
-	// continues after the first wave. New pods are only sized in namespaces with the label attune.io/inject=enabled.
-	// Built-in default: Recommend.
+	// continues after the first wave. New pods are only sized in namespaces with the label attune.io/inject=enabled
+	// (chart value webhook.namespaces), and not with admission Disabled. Built-in default: Recommend.
 	// +optional
 	Type *UpdateType `json:"type,omitempty"`
 
