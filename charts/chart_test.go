@@ -514,7 +514,7 @@ func TestWhoWritesRecommendations(t *testing.T) {
 
 // TestValuesOfAnOlderChart: helm upgrade --reuse-values knows nothing of values that came later.
 func TestValuesOfAnOlderChart(t *testing.T) {
-	r := render(t, "watchNamespaces=null", "rbac.recommendationWriters=null", "usage.defaultsSecrets=null", "usage.limits=null", "webhook.excludedNamespaces=null",
+	r := render(t, "watchNamespaces=null", "rbac.recommendationWriters=null", "usage.defaultsSecrets=null", "usage.limits=null", "webhook.excludedNamespaces=null", "webhook.namespaces=null",
 		"dashboards=null", "alerts=null", "bridge=null", "hostUsers=null", "networkPolicy.egress=null", "serviceAccount.webhook=null", "serviceAccount.scraper=null")
 	assert.Len(t, all[*appsv1.Deployment](r), 2)
 }
@@ -743,6 +743,15 @@ func TestPodWebhook(t *testing.T) {
 	namespace := func(name, inject string) labels.Set {
 		return labels.Set{"kubernetes.io/metadata.name": name, "attune.io/inject": inject}
 	}
+	all, err := metav1.LabelSelectorAsSelector(one[*admissionregistrationv1.MutatingWebhookConfiguration](t,
+		render(t, "webhook.excludedNamespaces={special}", "webhook.namespaces=AllButDisabled")).Webhooks[0].NamespaceSelector)
+	require.NoError(t, err)
+	assert.True(t, all.Matches(labels.Set{"kubernetes.io/metadata.name": "shop"}))
+	assert.True(t, all.Matches(namespace("shop", "enabled")))
+	assert.False(t, all.Matches(namespace("shop", "disabled")))
+	for _, never := range []string{"kube-system", "attune-system", "special"} {
+		assert.False(t, all.Matches(labels.Set{"kubernetes.io/metadata.name": never}), never)
+	}
 	assert.True(t, selector.Matches(namespace("shop", "enabled")))
 	assert.False(t, selector.Matches(namespace("shop", "disabled")))
 	for _, never := range []string{"kube-system", "attune-system", "special"} {
@@ -762,6 +771,11 @@ func TestSizedNamespaces(t *testing.T) {
 		{"watchNamespaces={team-a,team-b}"},
 		{"watchNamespaces={team-a,kube-system,attune-system}"},
 		{"watchNamespaces={team-a,legacy}", "webhook.excludedNamespaces={legacy,bank}"},
+		{"webhook.namespaces=null"},
+		{"webhook.namespaces=Labelled"},
+		{"webhook.namespaces=AllButDisabled"},
+		{"webhook.namespaces=AllButDisabled", "webhook.excludedNamespaces={legacy,bank}"},
+		{"webhook.namespaces=AllButDisabled", "watchNamespaces={team-a,legacy}", "webhook.excludedNamespaces={legacy,bank}"},
 	} {
 		for _, how := range both {
 			r := render(t, append(values, how)...)

@@ -54,7 +54,7 @@ func (d *evictor) eviction(plan resize.Plan) lifecycle.Eviction {
 	e := lifecycle.Eviction{
 		Now: d.view.Now, Allowed: d.view.Operator.MayEvict, Paused: d.view.Policy.Settings.Resize.Paused, Annotations: []map[string]string{of.Annotations},
 		Siblings: d.view.Pods, Replicas: int(of.Replicas), Rollout: of.Rollout.Reason, Records: append(d.records.open[:len(d.records.open):len(d.records.open)], d.view.Rec.Status.Records...),
-		NamespaceTerminating: d.view.Namespace.Terminating, Wanted: &plan, NotSized: d.view.Namespace.NotSized, Seed: d.view.Rec.Spec.Seed, Tries: d.tries.list, Nodes: d.view.Looked.Cluster,
+		NamespaceTerminating: d.view.Namespace.Terminating, Wanted: &plan, NotSized: notSized(d.view), Seed: d.view.Rec.Spec.Seed, Tries: d.tries.list, Nodes: d.view.Looked.Cluster,
 	}
 	if of.Template != nil {
 		e.Annotations = append(e.Annotations, of.Template.Annotations)

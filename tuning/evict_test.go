@@ -79,6 +79,8 @@ func TestTheReasonWhyAPodIsNotEvictedReachesTheUser(t *testing.T) {
 		"not labelled": {func(w *tuning.View) {
 			w.Namespace.NotSized = "the namespace does not have the label attune.io/inject=enabled"
 		}, "the new pod would get its template's resources: the namespace does not have the label attune.io/inject=enabled"},
+		"admission: Disabled": {func(w *tuning.View) { w.Policy.Settings.Admission = v1alpha1.Disabled },
+			"the new pod would get its template's resources: the setting admission is Disabled"},
 		"no node": {func(w *tuning.View) { w.Looked.Cluster = w.Looked.Cluster[:1] }, "no other node on which the pod may run has 6 of CPU"},
 		"do not disrupt": {func(w *tuning.View) {
 			w.Workload.Template.Annotations = map[string]string{"karpenter.sh/do-not-disrupt": "true"}

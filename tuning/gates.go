@@ -61,7 +61,7 @@ func (d *gates) input(pod *corev1.Pod) resize.GateInput {
 		Workload: d.workload(pod, status.Floors),
 		Namespace: resize.NamespaceInput{
 			LimitRanges: namespace.Limits, Quotas: namespace.Quotas, Budgets: namespace.Budgets, Terminating: namespace.Terminating,
-			Reserved: podview.Sum(d.view.Begin.Reserved.InNamespace(pod.Namespace), d.reserved), NotSized: namespace.NotSized,
+			Reserved: podview.Sum(d.view.Begin.Reserved.InNamespace(pod.Namespace), d.reserved), NotSized: notSized(d.view),
 		},
 		Node: resize.NodeInput{
 			Room: d.view.Looked.Rooms[node], Capabilities: d.view.capabilitiesOn(node),

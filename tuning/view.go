@@ -327,6 +327,11 @@ func (v *View) sizesPods() bool {
 	return v.resizesPods() || v.Policy.Usable && v.Workload != nil && v.Policy.Settings.Resize.Mode == v1alpha1.UpdateInitial
 }
 
+// notSized returns why new pods are not sized at admission, as a clause; empty: they are.
+func notSized(v *View) string {
+	return cmp.Or(v.Policy.Settings.NotSized(), v.Namespace.NotSized)
+}
+
 func (v *View) resizesPods() bool {
 	return v.Policy.Usable && v.Workload != nil && resize.ChangesPods(v.Policy.Settings.Resize.Mode)
 }

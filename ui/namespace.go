@@ -67,7 +67,7 @@ func namespaceOf(c Cluster, name string, page int, explain func(*v1alpha1.Attune
 }
 
 func policyRowOf(p *v1alpha1.AttunePolicy, now time.Time) policyRow {
-	row := policyRow{Name: p.Name, Mode: string(p.Status.Mode), Readiness: answers.ReadinessOf(p, now)}
+	row := policyRow{Name: p.Name, Mode: answers.ModeWith(string(p.Status.Mode), string(p.Status.Admission)), Readiness: answers.ReadinessOf(p, now)}
 	if needs, ok := personFor(p, now); ok {
 		row.Reason, row.Message = needs.Reason, needs.Message
 	}

@@ -24,8 +24,8 @@ type workloadPage struct {
 	Name, Namespace, NamespacePath string
 	// Sentence and ModeMeans are the texts of kubectl attune explain. Facts come from the recommendation's status and
 	// spec.
-	Sentence, ModeMeans string
-	Facts               []fact
+	Sentence, ModeMeans, NewPods string
+	Facts                        []fact
 	// Problem says why there is no explanation, Note which part of it is missing.
 	Problem, Note string
 	// Blocked lists the reasons that block the whole workload.
@@ -82,7 +82,7 @@ func workloadOf(rec *v1alpha1.AttuneRecommendation, explained Explained, usage m
 		Problem: explained.Problem, Note: explained.Note, Facts: factsOf(rec), Commands: commands(rec), Saving: savingOf(beside.Saved),
 	}
 	if w := explained.Workload; w != nil {
-		out.Sentence, out.ModeMeans = w.Sentence(), w.ModeMeans()
+		out.Sentence, out.ModeMeans, out.NewPods = w.Sentence(), w.ModeMeans(), w.NewPods
 	}
 	out.Blocked = slices.DeleteFunc(answers.BlockedOfWorkload(rec), func(thing answers.Blocked) bool { return thing.Container != "" })
 	for i, c := range explained.Containers {

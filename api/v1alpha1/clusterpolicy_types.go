@@ -76,6 +76,11 @@ type AttuneClusterPolicyStatus struct {
 	// +optional
 	Mode UpdateType `json:"mode,omitempty"`
 
+	// Admission is Disabled if attune sizes no new pods because of the setting admission, although the mode does. Default:
+	// not set.
+	// +optional
+	Admission Switch `json:"admission,omitempty"`
+
 	// Conditions: Ready, Resizing, Degraded, ResizeBlocked.
 	// +optional
 	// +listType=map

@@ -2,9 +2,11 @@ package v1alpha1
 
 // Labels, annotations and finalizers that users and other programs depend on.
 const (
-	// InjectLabel on a namespace, with the value InjectEnabled, makes the webhook size the new pods of the namespace.
-	InjectLabel   = "attune.io/inject"
-	InjectEnabled = "enabled"
+	// InjectLabel on a namespace, with the value InjectEnabled, makes the webhook size the new pods of the namespace. With
+	// the chart's webhook.namespaces: AllButDisabled, the webhook does so in all namespaces without the value InjectDisabled.
+	InjectLabel    = "attune.io/inject"
+	InjectEnabled  = "enabled"
+	InjectDisabled = "disabled"
 
 	// SkipAnnotation ("true") on a workload, its pod template or a pod: neither the webhook nor the controller
 	// changes its pods.
@@ -114,6 +116,9 @@ const (
 	ReasonAdmissionRejected = "AdmissionRejected"
 	// ReasonPodsDoNotStart of Degraded: pods with admission resources did not start.
 	ReasonPodsDoNotStart = "PodsDoNotStart"
+
+	// ReasonAdmissionDisabled is why a recommendation has no seed: the setting admission is Disabled.
+	ReasonAdmissionDisabled = "AdmissionDisabled"
 
 	// ReasonNotBlocked is the reason of ResizeBlocked=False. ResizeBlocked=True has the reason of the block.
 	ReasonNotBlocked = "NotBlocked"

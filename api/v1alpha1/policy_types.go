@@ -69,6 +69,11 @@ type AttunePolicyStatus struct {
 	// +optional
 	Mode UpdateType `json:"mode,omitempty"`
 
+	// Admission is Disabled if attune sizes no new pods because of the setting admission, although the mode does. Default:
+	// not set.
+	// +optional
+	Admission Switch `json:"admission,omitempty"`
+
 	// Conditions: Ready, Resizing, Degraded, ResizeBlocked.
 	// +optional
 	// +listType=map

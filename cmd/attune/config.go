@@ -91,7 +91,9 @@ func (o *Options) operator() policy.Operator {
 
 // admission returns in which namespaces the webhook sizes new pods.
 func (o *Options) admission() workload.Admission {
-	return workload.Admission{Operator: o.process.namespace, Excluded: o.loops.excluded, Watched: o.process.watched}
+	return workload.Admission{
+		Operator: o.process.namespace, Excluded: o.loops.excluded, Watched: o.process.watched, AllButDisabled: o.loops.sizedIn == workload.InAllButDisabled,
+	}
 }
 
 // garbagePercent is GOGC: the allowed garbage in percent of the live memory. Most live memory is caches and

@@ -115,6 +115,8 @@ type loopOptions struct {
 	scaled []string
 	// excluded are the namespaces in which the webhook sizes no pods, in addition to kube-system and the operator's.
 	excluded []string
+	// sizedIn is in which of the other namespaces it sizes pods (workload.InLabelled).
+	sizedIn string
 }
 
 // usageOptions configure the usage source and how often the operator reads it.
@@ -207,6 +209,7 @@ func (o *loopOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&o.vpaRole, "bridge-vpa-role", "", "ClusterRole that grants writing VerticalPodAutoscalers and owns them; attune writes one for each recommendation, for other programs to read; empty: none")
 	f.StringSliceVar(&o.scaled, "scaled-kinds", nil, "more kinds of workloads, with a /scale subresource and a pod template, as RESOURCE.VERSION.GROUP, such as clonesets.v1alpha1.apps.kruise.io; the operator needs the right to list and watch them")
 	f.StringSliceVar(&o.excluded, workload.FlagExcluded, nil, "namespaces that the namespaceSelector of the pod webhook excludes, in addition to kube-system and --namespace")
+	f.StringVar(&o.sizedIn, workload.FlagNamespaces, workload.InLabelled, "namespaces that the namespaceSelector of the pod webhook selects: Labelled (attune.io/inject=enabled) or AllButDisabled (every namespace without attune.io/inject=disabled)")
 }
 
 // largest returns the largest node that node pools can add, in millicores and bytes; 0 means not set.
@@ -296,6 +299,8 @@ func (o *loopOptions) validate(watched namespaces) error {
 		return errors.New("--eviction and --watch-namespaces exclude each other: to evict, the operator must see all pods; remove one flag")
 	case len(watched) > 0 && o.nodeLoadTaint:
 		return errors.New("--node-load-taint and --watch-namespaces exclude each other: a taint affects pods of all namespaces; remove one flag")
+	case o.sizedIn != workload.InLabelled && o.sizedIn != workload.InAllButDisabled:
+		return fmt.Errorf("--%s %q is unknown: use %s or %s", workload.FlagNamespaces, o.sizedIn, workload.InLabelled, workload.InAllButDisabled)
 	case o.nodeInterval < time.Second:
 		return fmt.Errorf("--node-interval %s is too short: use at least 1s, such as 5m", o.nodeInterval)
 	}

@@ -94,6 +94,7 @@ func TestFlagsOfTheOtherProgram(t *testing.T) {
 		{"--scraper-service-account=scraper", []string{"", "controller"}},
 		{"--eviction", []string{"", "controller"}},
 		{"--webhook-excluded-namespaces=bank", []string{"", "controller"}},
+		{"--webhook-namespaces=AllButDisabled", []string{"", "controller"}},
 	} {
 		for _, name := range []string{"", "webhook", "controller"} {
 			cmd := command()
@@ -121,6 +122,7 @@ func TestVersion(t *testing.T) {
 func TestAdmissionOfFlags(t *testing.T) {
 	for _, flags := range [][]string{
 		nil, {"--webhook-excluded-namespaces=bank,legacy"}, {"--watch-namespaces=team-a,team-b"}, {"--webhook-excluded-namespaces=bank", "--watch-namespaces=team-a"},
+		{"--webhook-namespaces=AllButDisabled"}, {"--webhook-namespaces=Labelled", "--watch-namespaces=team-a"},
 	} {
 		assert.Equal(t, workload.AdmissionOf("attune-system", flags), optionsOf(t, program{controls: true}, flags...).admission(), flags)
 	}

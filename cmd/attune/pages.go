@@ -106,6 +106,9 @@ func (p pages) whole(ctx context.Context, cached *v1alpha1.AttuneRecommendation)
 func (p pages) view(ctx context.Context, rec *v1alpha1.AttuneRecommendation, settings *policy.Settings) (answers.View, error) {
 	id := workload.IdentityOf(rec)
 	view := answers.View{Recommendation: rec, Settings: settings}
+	if settings != nil {
+		view.NotSized = p.settings.NotSized(ctx, rec.Namespace, settings)
+	}
 	view.Workload, _, _ = lookup.Workload(ctx, p.client, p.sized, id, client.UnsafeDisableDeepCopy)
 	pods, err := lookup.Pods(ctx, p.client, id)
 	view.Pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return !podview.Running(pod) })

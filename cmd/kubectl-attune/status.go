@@ -104,6 +104,8 @@ type policyStatus struct {
 	Name string `json:"name"`
 	// Mode is empty until the operator has reconciled the policy.
 	Mode string `json:"mode"`
+	// Admission is Disabled if no new pods are sized because of the setting admission, although the mode sizes them.
+	Admission string `json:"admission,omitempty"`
 	// Workloads has the counts of the policy's status; zero until the operator has reconciled it.
 	Workloads v1alpha1.WorkloadCounts `json:"workloads"`
 	// Readiness comes from the conditions. A policy that needs attention is a finding.
@@ -137,6 +139,7 @@ func statusOf(policy *v1alpha1.AttunePolicy, recs []v1alpha1.AttuneRecommendatio
 		Namespace: policy.Namespace,
 		Name:      policy.Name,
 		Mode:      string(policy.Status.Mode),
+		Admission: string(policy.Status.Admission),
 		Workloads: ptr.Deref(policy.Status.Workloads, v1alpha1.WorkloadCounts{}),
 		Readiness: answers.ReadinessOf(policy, now),
 		Blocked:   answers.BlockedOfPolicy(policy),
@@ -190,7 +193,7 @@ func (r statusReport) policies() answers.Table {
 		if s.Savings != nil {
 			cpu, memory = s.Savings.CPURequestReduction.String(), s.Savings.MemoryRequestReduction.String()
 		}
-		t.Add(s.Namespace, s.Name, s.Mode, count(s.Workloads.Discovered), count(s.Workloads.WithRecommendations),
+		t.Add(s.Namespace, s.Name, answers.ModeWith(s.Mode, s.Admission), count(s.Workloads.Discovered), count(s.Workloads.WithRecommendations),
 			count(s.Workloads.Resized), count(s.Workloads.Pending), strconv.Itoa(len(s.Blocked)), s.Ready, s.Reason,
 			s.age, cpu, memory, s.Message)
 	}

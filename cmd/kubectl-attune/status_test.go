@@ -106,6 +106,16 @@ func TestStatusDistinguishesPoliciesOfOneName(t *testing.T) {
 	assert.Len(t, report.Policies[1].Blocked, 1)
 }
 
+func TestStatusSaysThatAdmissionIsDisabled(t *testing.T) {
+	p := policyWith(0)
+	p.Namespace, p.Status.Mode = "shop", v1alpha1.UpdateAuto
+	assert.Equal(t, "Auto", newStatusReport([]v1alpha1.AttunePolicy{p}, nil, testNow).policies().Rows[0][2])
+	p.Status.Admission = v1alpha1.Disabled
+	report := newStatusReport([]v1alpha1.AttunePolicy{p}, nil, testNow)
+	assert.Equal(t, "Auto (admission Disabled)", report.policies().Rows[0][2])
+	assert.Equal(t, "Disabled", report.Policies[0].Admission)
+}
+
 func TestNothingToShow(t *testing.T) {
 	cli := newCLITest(t, interceptor.Funcs{})
 	for verb, note := range map[string]string{

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -151,7 +152,7 @@ func (c summarizer) summarize(ctx context.Context, p *v1alpha1.AttuneClusterPoli
 		return err
 	}
 	scope, problem := policy.ScopeOf(p, c.operator)
-	selected, err := c.selected(ctx, scope)
+	selected, lacking, err := c.selected(ctx, scope)
 	if err != nil {
 		return err
 	}
@@ -172,20 +173,25 @@ func (c summarizer) summarize(ctx context.Context, p *v1alpha1.AttuneClusterPoli
 	if !complete {
 		return nil
 	}
-	return c.write(ctx, p, summary{c.clock.Now(), p, settings, selected, found, c.sized}.status())
+	return c.write(ctx, p, summary{c.clock.Now(), p, settings, selected, lacking, found, c.sized}.status())
 }
 
-// selected returns the namespaces of a scope, by name.
-func (c summarizer) selected(ctx context.Context, scope policy.Scope) ([]string, error) {
+// selected returns the namespaces of a scope, by name. lacking are those whose new pods are not sized only because they
+// do not have the label.
+func (c summarizer) selected(ctx context.Context, scope policy.Scope) (out []string, lacking map[string]bool, err error) {
 	namespaces, err := c.settings.Namespaces(ctx)
-	var out []string
-	for i := range namespaces {
-		if scope.Selects(namespaces[i].Name, namespaces[i].Labels) {
-			out = append(out, namespaces[i].Name)
+	lacking = map[string]bool{}
+	for _, of := range namespaces {
+		if !scope.Selects(of.Name, of.Labels) {
+			continue
+		}
+		out = append(out, of.Name)
+		if c.settings.Admission != nil && c.settings.Admission.Lacks(of.Name, of.Labels) {
+			lacking[of.Name] = true
 		}
 	}
 	slices.Sort(out)
-	return out, err
+	return out, lacking, err
 }
 
 // write patches the status.
@@ -253,7 +259,9 @@ type summary struct {
 	settings policy.Settings
 	// namespaces are the selected ones by name, parts the results for each.
 	namespaces []string
-	parts      []part
+	// lacking are the namespaces whose new pods are not sized only because they do not have the label.
+	lacking map[string]bool
+	parts   []part
 	// sized are the kinds of workloads that the loop watches.
 	sized workload.Sized
 }
@@ -263,6 +271,7 @@ func (x summary) status() v1alpha1.AttuneClusterPolicyStatus {
 	s := v1alpha1.AttuneClusterPolicyStatus{
 		ObservedGeneration: x.policy.Generation,
 		Mode:               x.settings.Resize.Mode,
+		Admission:          admissionOf(&x.settings),
 		Conditions:         slices.Clone(x.policy.Status.Conditions),
 		Namespaces:         &v1alpha1.NamespaceCounts{Selected: int32(len(x.namespaces))},
 		Workloads:          &v1alpha1.WorkloadCounts{},
@@ -316,10 +325,14 @@ func (x summary) ready(of v1alpha1.NamespaceCounts, workloads int32) metav1.Cond
 	}
 	if of.Ready > 0 {
 		c := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonMonitoring,
-			Message: fmt.Sprintf("watching %d workloads in %d namespaces", workloads, of.Ready)}
+			Message: fmt.Sprintf("watching %d workloads in %d namespaces", workloads, of.Ready) + runningOnly(&x.settings)}
 		if unready > 0 {
 			c.Message += fmt.Sprintf("; not ready in %d namespaces: status.unready lists the first", unready)
 		}
+		if why := x.settings.ChangesNoPods(); why != "" {
+			c.Message += "; " + why
+		}
+		c.Message += x.unlabelled()
 		return c
 	}
 	switch {
@@ -332,6 +345,30 @@ func (x summary) ready(of v1alpha1.NamespaceCounts, workloads int32) metav1.Cond
 	}
 	most := slices.MaxFunc(slices.Sorted(maps.Keys(reasons)), func(a, b string) int { return cmp.Compare(reasons[a], reasons[b]) })
 	return falseCondition(v1alpha1.ConditionReady, most, fmt.Sprintf("in %d of %d namespaces, such as %s", reasons[most], of.Selected, example[most]))
+}
+
+// maxUnlabelled is how many namespaces without the label the condition Ready names.
+const maxUnlabelled = 5
+
+// unlabelled remarks the namespaces in which the policy has workloads and would size their new pods, but which do not
+// have the label for it.
+func (x summary) unlabelled() string {
+	var names []string
+	for i, p := range x.parts {
+		has := p.status.Workloads != nil && p.status.Workloads.Discovered > 0
+		if has && x.lacking[x.namespaces[i]] && policy.SizesNewPods(p.status.Mode, p.status.Admission) {
+			names = append(names, x.namespaces[i])
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	more := ""
+	if left := len(names) - maxUnlabelled; left > 0 {
+		more = fmt.Sprintf(" and %d more", left)
+	}
+	return fmt.Sprintf("; new pods are not sized in %d namespaces without the label %s=%s: %s%s", len(names), v1alpha1.InjectLabel, v1alpha1.InjectEnabled,
+		strings.Join(names[:min(len(names), maxUnlabelled)], ", "), more)
 }
 
 // first returns the condition of the first namespace in which it is True, with the namespace's name; otherwise a

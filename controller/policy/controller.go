@@ -236,7 +236,7 @@ func (c *Controller) pace(p *v1alpha1.AttunePolicy, settings policy.Settings, no
 	}
 	c.policies.paces.Change(key, func(before pace) pace {
 		wait = before.left(now)
-		if stops := len(settings.Resize.Paused) > 0 || !policy.SizesNewPods(settings.Resize.Mode); wait == 0 || stops {
+		if stops := len(settings.Resize.Paused) > 0 || !settings.SizesNewPods(); wait == 0 || stops {
 			wait = 0
 			return before.afterChange(now)
 		}
@@ -256,7 +256,7 @@ func (c *Controller) report(ctx context.Context, p *v1alpha1.AttunePolicy, setti
 	return report{
 		now: now, policy: p, settings: settings, matched: matched, recommendations: out.recommendations, refused: out.refused,
 		flaps: c.policies.paces.Of(client.ObjectKeyFromObject(p)).quick >= flapping,
-		sized: c.Sized, notSized: c.Settings.NotSized(ctx, p.Namespace, settings.Resize.Mode), implausible: c.implausible(settings, matched), thinCPU: c.thinCPU(settings, matched),
+		sized: c.Sized, notSized: c.Settings.NotSized(ctx, p.Namespace, &settings), implausible: c.implausible(settings, matched), thinCPU: c.thinCPU(settings, matched),
 		usage: usageState{
 			State: source, lost: c.History.Lost(settings.Source, p.Namespace),
 			unanswered: c.History.Unanswered(settings.Source, p.Namespace),

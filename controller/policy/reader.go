@@ -15,7 +15,6 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/lookup"
-	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -79,7 +78,7 @@ func (r reader) facts(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomm
 
 // limitsInForce returns the memory limits of the workload's running pods; nil: they do not matter, or are not known.
 func (r reader) limitsInForce(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecommendation, w workload.Workload) map[string]targets.LimitInForce {
-	if pass.settings.Strategy == v1alpha1.StrategyNode || !policy.SizesNewPods(pass.settings.Resize.Mode) ||
+	if pass.settings.Strategy == v1alpha1.StrategyNode || !pass.settings.SizesNewPods() ||
 		!targets.RaisesLimits(&rec.Spec, w.Template) {
 		return nil
 	}

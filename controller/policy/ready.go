@@ -52,7 +52,7 @@ func (r readiness) condition() metav1.Condition {
 	}
 	return metav1.Condition{
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonMonitoring,
-		Message: fmt.Sprintf("watching %d workloads", len(r.matched.won)) + remarks.tooLarge() + remarks.coarse() + remarks.shortPast() +
+		Message: fmt.Sprintf("watching %d workloads", len(r.matched.won)) + runningOnly(&r.settings) + remarks.tooLarge() + remarks.coarse() + remarks.shortPast() +
 			remarks.notFollowed() + remarks.tooMuch() + remarks.crowded() + remarks.implausible() + remarks.flaps() + remarks.unmeant() + remarks.notSized() + remarks.complaint(),
 	}
 }
@@ -231,6 +231,11 @@ func (r remarks) flaps() string {
 // notSized remarks that new pods keep the resources of their template, and that each replaced pod is resized again.
 func (r remarks) notSized() string {
 	return remark(r.report.notSized != "", "; new pods are not sized at admission: %s", r.report.notSized)
+}
+
+// runningOnly says that a policy resizes only running pods. That is what the user chose, so it is no remark.
+func runningOnly(settings *policy.Settings) string {
+	return remark(settings.NotSized() != "" && settings.ChangesNoPods() == "", " (running pods only: %s)", settings.NotSized())
 }
 
 // unmeant remarks settings that probably do not do what the user means.

@@ -71,6 +71,7 @@ func (r report) status() v1alpha1.AttunePolicyStatus {
 	s := v1alpha1.AttunePolicyStatus{
 		ObservedGeneration: r.policy.Generation,
 		Mode:               r.settings.Resize.Mode,
+		Admission:          admissionOf(&r.settings),
 		Conditions:         slices.Clone(r.policy.Status.Conditions),
 		Workloads:          r.counts(),
 		ResizeHistory:      r.history(),
@@ -85,6 +86,14 @@ func (r report) status() v1alpha1.AttunePolicyStatus {
 		v1alpha1.SetCondition(&s.Conditions, c, r.policy.Generation, r.now)
 	}
 	return s
+}
+
+// admissionOf returns status.admission.
+func admissionOf(settings *policy.Settings) v1alpha1.Switch {
+	if settings.NotSized() != "" {
+		return v1alpha1.Disabled
+	}
+	return ""
 }
 
 // counts returns how many workloads are selected, have a target, were resized, and are being resized.

@@ -51,7 +51,7 @@ func Explain(v View, fields []policy.Field, now time.Time) (Explanation, error) 
 			Mode:      string(rec.Spec.Mode),
 			Identity:  rec.Spec.Identity,
 
-			Unreadable: v.Workload.Unreadable, AdmissionWithdrawn: withdrawal(rec.Status.AdmissionWithdrawn, now),
+			Unreadable: v.Workload.Unreadable, AdmissionWithdrawn: withdrawal(rec.Status.AdmissionWithdrawn, now), NewPods: newPods(&v),
 		},
 		Containers: []ExplainedContainer{},
 		Settings:   SettingsOf(fields, rec),
@@ -142,7 +142,7 @@ func (l liveExplanation) addPods(explained *ExplainedContainer, stored *v1alpha1
 		facts := l.factsOfTemplate(stored.Name)
 		to.move.Guaranteed = podview.CreatesGuaranteed(&l.Workload.Template.Spec, func(c *corev1.Container) recommender.Size { return podview.ReadSpec(c.Resources) })
 		shown = next(template, template, facts)
-		if policy.SizesNewPods(l.Recommendation.Spec.Mode) { // new pods get the whole target
+		if policy.SizesNewPods(l.Recommendation.Spec.Mode, l.Settings.Admission) && l.NotSized == "" { // new pods get the whole target
 			whole := resize.Merge(template, resize.Unheld(*stored))
 			if !l.Settings.For(stored.Name).Of[recommender.Memory].AllowDecrease {
 				whole[recommender.Memory] = podview.Greater(whole[recommender.Memory], template[recommender.Memory])
@@ -252,6 +252,21 @@ func (h heading) unmeasured(r recommender.Resource) bool {
 	return slices.ContainsFunc(h.holds, func(hold Hold) bool {
 		return hold.Resource == r.String() && hold.Reason == string(recommender.NoData)
 	})
+}
+
+// newPods says why new pods keep the resources of their template although the mode sizes them; empty: nothing prevents it,
+// or it is not known.
+func newPods(v *View) string {
+	why := v.NotSized
+	if v.Settings != nil {
+		why = cmp.Or(v.Settings.NotSized(), why)
+	} else if v.Recommendation.Spec.SeedBlocked == v1alpha1.ReasonAdmissionDisabled {
+		why = policy.AdmissionDisabled
+	}
+	if why == "" {
+		return ""
+	}
+	return "New pods keep the resources of their template: " + why + "."
 }
 
 // withdrawal says why admission sets no resources on the new pods of a workload; empty: it sets them.

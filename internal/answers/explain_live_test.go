@@ -311,3 +311,31 @@ func TestLiveSaysWhyNewPodsAreNotSized(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, answer.Workload.AdmissionWithdrawn, "one pod is tried")
 }
+
+// The setting takes precedence over the namespace: a label would change nothing.
+func TestLiveSaysWhyAdmissionSizesNoNewPods(t *testing.T) {
+	const unlabelled = "the namespace does not have the label attune.io/inject=enabled"
+	for name, c := range map[string]struct {
+		change func(*answers.View)
+		want   string
+	}{
+		"sized":         {func(*answers.View) {}, ""},
+		"the namespace": {func(v *answers.View) { v.NotSized = unlabelled }, "New pods keep the resources of their template: " + unlabelled + "."},
+		"the setting": {func(v *answers.View) { v.NotSized, v.Settings.Admission = unlabelled, v1alpha1.Disabled },
+			"New pods keep the resources of their template: the setting admission is Disabled."},
+		"the setting, without the policy": {func(v *answers.View) { v.Settings, v.Recommendation.Spec.SeedBlocked = nil, "AdmissionDisabled" },
+			"New pods keep the resources of their template: the setting admission is Disabled."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := live(stored())
+			v.Settings.Resize.Mode = v1alpha1.UpdateAuto
+			c.change(&v)
+			answer, err := answers.Explain(v, nil, time.Now())
+			require.NoError(t, err)
+			assert.Equal(t, c.want, answer.Workload.NewPods)
+			text, err := answer.Human(false)
+			require.NoError(t, err)
+			assert.Contains(t, text, c.want)
+		})
+	}
+}

@@ -63,8 +63,10 @@ func (w *explanationWriter) workload(of *ExplainedWorkload) {
 	if means := of.ModeMeans(); means != "" {
 		w.line("%s", means)
 	}
-	if of.AdmissionWithdrawn != "" {
-		w.line("%s", of.AdmissionWithdrawn)
+	for _, sentence := range []string{of.AdmissionWithdrawn, of.NewPods} {
+		if sentence != "" {
+			w.line("%s", sentence)
+		}
 	}
 }
 
@@ -106,6 +108,14 @@ func (of *ExplainedWorkload) Shares() string {
 		return fmt.Sprintf("Shares its usage history with identity %s (%d workloads).", of.Identity, of.Sharing)
 	}
 	return fmt.Sprintf("Shares its usage history with identity %s.", of.Identity)
+}
+
+// ModeWith returns the mode of a policy for a table, with status.admission, which is empty or Disabled.
+func ModeWith(mode, admission string) string {
+	if admission == "" {
+		return mode
+	}
+	return mode + " (admission " + admission + ")"
 }
 
 // ModeMeans explains a mode that does not resize running pods; empty for the other modes.

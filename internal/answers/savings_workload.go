@@ -33,6 +33,9 @@ type View struct {
 	Workload workload.Workload
 	// Settings of its policy; nil if they are not known.
 	Settings *policy.Settings
+	// NotSized is why the webhook does not size new pods of the namespace although the settings do, as a clause; empty: it
+	// does, or it is not known.
+	NotSized string
 	// Pods are the running pods of the workload; nil if they cannot be read.
 	Pods []*corev1.Pod
 }

@@ -186,11 +186,11 @@ func (r Reader) labelsOf(ctx context.Context, namespace string) (map[string]stri
 	return of.Labels, err == nil, nil
 }
 
-// NotSized returns why new pods of a namespace are not sized at admission although the mode sizes them; empty: they are,
+// NotSized returns why the webhook does not size new pods of a namespace although the settings do; empty: it sizes them,
 // or it is not known.
-func (r Reader) NotSized(ctx context.Context, namespace string, mode v1alpha1.UpdateType) string {
+func (r Reader) NotSized(ctx context.Context, namespace string, settings *policy.Settings) string {
 	object := Namespace()
-	if r.Admission == nil || !policy.SizesNewPods(mode) || r.Client.Get(ctx, client.ObjectKey{Name: namespace}, object, client.UnsafeDisableDeepCopy) != nil {
+	if r.Admission == nil || !settings.SizesNewPods() || r.Client.Get(ctx, client.ObjectKey{Name: namespace}, object, client.UnsafeDisableDeepCopy) != nil {
 		return ""
 	}
 	return r.Admission.NotSized(namespace, object.Labels)

@@ -82,7 +82,7 @@ func Instance(of *v1alpha1.AttuneClusterPolicy, namespace string, selected bool)
 func AsPolicy(of *v1alpha1.AttuneClusterPolicy) *v1alpha1.AttunePolicy {
 	p := Instance(of, "", true)
 	p.Status = v1alpha1.AttunePolicyStatus{
-		ObservedGeneration: of.Status.ObservedGeneration, Mode: of.Status.Mode, Conditions: of.Status.Conditions,
+		ObservedGeneration: of.Status.ObservedGeneration, Mode: of.Status.Mode, Admission: of.Status.Admission, Conditions: of.Status.Conditions,
 		Workloads: of.Status.Workloads, Savings: of.Status.Savings,
 	}
 	return p

@@ -38,7 +38,7 @@ func TestDigestStaysOtherwise(t *testing.T) {
 	same := digestOf(t, `excludedContainers: [a, b]`)
 	for _, spec := range []string{
 		`excludedContainers: [b, a]`,
-		`{excludedContainers: [a, b], weight: 7, paused: true}`,
+		`{excludedContainers: [a, b], weight: 7, paused: true, admission: Disabled}`,
 		`{excludedContainers: [a, b], updateStrategy: {type: Auto, cooldown: 2h, autoRevert: false, canary: {percentage: 50}, schedule: {timezone: Asia/Tokyo}}}`,
 		`{excludedContainers: [a, b], node: {eviction: Enabled}, sloGuardrails: [{name: a, query: up, threshold: "1", comparison: "<"}]}`,
 		`{excludedContainers: [a, b], cpu: {percentile: 95, overhead: "20.0"}}`,

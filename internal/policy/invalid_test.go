@@ -63,6 +63,7 @@ func TestOneField(t *testing.T) {
 		"day":           {`updateStrategy: {schedule: {daysOfWeek: [Mo]}}`, `updateStrategy.schedule.daysOfWeek holds Mo, which is not a day of the week: use Monday, Tuesday, Wednesday, Thursday, Friday, Saturday or Sunday`},
 		"strategy":      {`strategy: Fleet`, `strategy Fleet is not one of Workload, Node or Adaptive`},
 		"risk":          {`adaptive: {risk: None}`, `adaptive.risk None is not one of Low, Medium or High`},
+		"admission":     {`admission: "Off"`, `admission Off is not one of Enabled or Disabled`},
 		"eviction":      {`node: {eviction: "true"}`, `node.eviction true is not one of Enabled or Disabled`},
 		"ranking":       {`node: {evictionRanking: First}`, `node.evictionRanking First is not one of Low, Medium, High or Never`},
 		"group":         {`node: {group: Web}`, `node.group Web must be at most 63 lower-case letters, digits and hyphens, e.g. checkout`},

@@ -47,6 +47,15 @@ type ineffective struct {
 	fields []string
 }
 
+// ChangesNoPods returns the sentence of Remarks about settings with which attune changes no pods although the mode does;
+// empty: it does.
+func (s *Settings) ChangesNoPods() string {
+	if s.Resize.Mode != v1alpha1.UpdateInitial || s.SizesNewPods() {
+		return ""
+	}
+	return "attune changes no pods: updateStrategy.type Initial sizes only new pods, and " + AdmissionDisabled + ". Use Auto to resize running pods, or set admission: Enabled"
+}
+
 // Remarks returns sentences about valid settings that probably do not do what the user means: a minimum that few nodes
 // have, a bound of memory that attune does not set, and fields without effect. Ineffective fields of lower levels are left
 // out, because they are for other policies too.
@@ -61,6 +70,9 @@ func (s Settings) Remarks() []string {
 			remarks = append(remarks, unlikelyMinimum(path, &s.Containers[name].Recommender)...)
 		}
 	}
+	if why := s.ChangesNoPods(); why != "" {
+		remarks = append(remarks, why)
+	}
 	estimator := []string{"cpu.percentile", "cpu.overhead", "cpu.burstSensitivity", "memory.percentile", "memory.overhead", "memory.burstSensitivity"}
 	waves := []string{"cpu.maxChangePercent", "memory.maxChangePercent", "updateStrategy.cooldown", "updateStrategy.maxConcurrentResizes",
 		"updateStrategy.canary.percentage", "updateStrategy.canary.autoPromote"}
@@ -74,6 +86,8 @@ func (s Settings) Remarks() []string {
 		{strategy, s.Strategy == v1alpha1.StrategyAdaptive, slices.Concat(estimator, node)},
 		{strategy, s.Strategy == v1alpha1.StrategyWorkload, node},
 		{strategy, s.Strategy != v1alpha1.StrategyAdaptive, []string{"adaptive.risk"}},
+		{"admission " + string(s.Admission), s.NotSized() != "", []string{"cpu.startupBoost"}},
+		{mode, !inModeOfNewPods(s.Resize.Mode), []string{"admission"}},
 		{"usage.source embedded", s.Scraped, []string{"metricsSource.labels"}},
 		{mode, s.Resize.Mode == v1alpha1.UpdateAuto, []string{"updateStrategy.canary.autoPromote"}},
 		{mode, s.Resize.Mode == v1alpha1.UpdateOneShot, []string{"cpu.startupBoost", "memory.raiseBeforeKill", "updateStrategy.canary.percentage", "updateStrategy.canary.autoPromote"}},

@@ -40,6 +40,7 @@ func resolve(o *overlay, operator Operator) (Settings, error) {
 		Source:          o.source(operator, strategy),
 		Strategy:        strategy,
 		Risk:            oneOf(o, "adaptive.risk", risk, risks, func(l layer) *v1alpha1.Risk { return l.Adaptive.Risk }),
+		Admission:       oneOf(o, "admission", admission, switches, func(l layer) *v1alpha1.Switch { return l.Admission }),
 		NodeEviction:    oneOf(o, "node.eviction", eviction, switches, func(l layer) *v1alpha1.Switch { return l.Node.Eviction }) == v1alpha1.Enabled,
 		EvictionRanking: oneOf(o, "node.evictionRanking", "", rankings, func(l layer) *v1alpha1.EvictionRanking { return l.Node.EvictionRanking }),
 		NodeGroup:       o.nodeGroup(),
@@ -88,9 +89,29 @@ var (
 		v1alpha1.UpdateOneShot, v1alpha1.UpdateCanary, v1alpha1.UpdateAuto}
 )
 
-// SizesNewPods reports whether attune sizes new pods in a mode.
-func SizesNewPods(mode v1alpha1.UpdateType) bool {
+// SizesNewPods reports whether attune sizes new pods in a mode, with a value of the setting admission. Empty counts as
+// Enabled.
+func SizesNewPods(mode v1alpha1.UpdateType, admission v1alpha1.Switch) bool {
+	return inModeOfNewPods(mode) && admission != v1alpha1.Disabled
+}
+
+func inModeOfNewPods(mode v1alpha1.UpdateType) bool {
 	return mode == v1alpha1.UpdateInitial || mode == v1alpha1.UpdateCanary || mode == v1alpha1.UpdateAuto
+}
+
+// AdmissionDisabled is why new pods are not sized although the mode sizes them, as a clause.
+const AdmissionDisabled = "the setting admission is " + string(v1alpha1.Disabled)
+
+// SizesNewPods reports whether attune sizes new pods of the policy's workloads.
+func (s *Settings) SizesNewPods() bool { return SizesNewPods(s.Resize.Mode, s.Admission) }
+
+// NotSized returns why attune does not size new pods although the mode sizes them, as a clause; empty: it sizes them, or
+// the mode does not.
+func (s *Settings) NotSized() string {
+	if inModeOfNewPods(s.Resize.Mode) && !s.SizesNewPods() {
+		return AdmissionDisabled
+	}
+	return ""
 }
 
 // accepted is the shortage that each risk accepts, relative to Medium. A factor of three either way covers the useful
@@ -354,6 +375,7 @@ const (
 	resizeMethod     = v1alpha1.ResizeInPlaceOnly
 	strategy         = v1alpha1.StrategyWorkload
 	risk             = v1alpha1.RiskMedium
+	admission        = v1alpha1.Enabled
 	eviction         = v1alpha1.Disabled
 	controlledValues = v1alpha1.ControlledRequestsAndLimits
 	burstSensitivity = v1alpha1.Decimal("0.1")

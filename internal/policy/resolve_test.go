@@ -35,11 +35,12 @@ func builtIn() policy.Settings {
 			Schedule:   resize.Schedule{Days: map[time.Weekday]bool{}, Location: time.UTC},
 			RateWindow: 5 * time.Minute, Excluded: map[string]bool{}, RaiseBeforeKill: true,
 		},
-		Source:   usage.SourceSettings{HistoryWindow: 7 * 24 * time.Hour, QueryStep: 5 * time.Minute, RateWindow: 5 * time.Minute},
-		Strategy: v1alpha1.StrategyWorkload,
-		Risk:     v1alpha1.RiskMedium,
-		Weight:   100,
-		Pricing:  policy.Pricing{Currency: "$"},
+		Source:    usage.SourceSettings{HistoryWindow: 7 * 24 * time.Hour, QueryStep: 5 * time.Minute, RateWindow: 5 * time.Minute},
+		Strategy:  v1alpha1.StrategyWorkload,
+		Risk:      v1alpha1.RiskMedium,
+		Admission: v1alpha1.Enabled,
+		Weight:    100,
+		Pricing:   policy.Pricing{Currency: "$"},
 	}
 }
 
@@ -118,6 +119,7 @@ containerPolicies:
 sloGuardrails:
 - {name: errors, query: "sum(rate(errors[5m]))", threshold: "-0.5", comparison: "<="}
 paused: true
+admission: Disabled
 `
 
 func everythingSettings(t *testing.T) policy.Settings {
@@ -158,6 +160,7 @@ func everythingSettings(t *testing.T) policy.Settings {
 		Strategy:        v1alpha1.StrategyWorkload,
 		NodeGroup:       "checkout",
 		Risk:            v1alpha1.RiskLow,
+		Admission:       v1alpha1.Disabled,
 		NodeEviction:    true,
 		EvictionRanking: v1alpha1.RankingHigh,
 		StartupBoost:    &policy.Boost{Multiplier: 2.5, Duration: 90 * time.Second},

@@ -64,6 +64,8 @@ type Settings struct {
 	Strategy v1alpha1.Strategy
 	// Risk that strategy Adaptive accepts; Recommender.Adaptive has it as a number.
 	Risk v1alpha1.Risk
+	// Admission is Disabled if new pods are not sized in any mode.
+	Admission v1alpha1.Switch
 	// NodeEviction allows the eviction of pods that do not fit on their node (strategy Node).
 	NodeEviction bool
 	// EvictionRanking decides which pods of a node are evicted first; empty means by rule.

@@ -12,8 +12,17 @@ import (
 // Flags of the operator with inputs of Admission. The chart sets them from the values that its webhook's
 // namespaceSelector comes from.
 const (
-	FlagExcluded = "webhook-excluded-namespaces"
-	FlagWatched  = "watch-namespaces"
+	FlagExcluded   = "webhook-excluded-namespaces"
+	FlagWatched    = "watch-namespaces"
+	FlagNamespaces = "webhook-namespaces"
+)
+
+// Values of FlagNamespaces, and of the chart's webhook.namespaces.
+const (
+	// InLabelled namespaces have the label v1alpha1.InjectLabel with the value v1alpha1.InjectEnabled.
+	InLabelled = "Labelled"
+	// InAllButDisabled namespaces do not have the value v1alpha1.InjectDisabled.
+	InAllButDisabled = "AllButDisabled"
 )
 
 // Admission decides in which namespaces the webhook sizes new pods. A test of the chart compares it with the
@@ -25,6 +34,8 @@ type Admission struct {
 	Excluded []string
 	// Watched has the chart's watchNamespaces; empty: all namespaces.
 	Watched []string
+	// AllButDisabled is true if the chart's webhook.namespaces has that value: a namespace needs no label.
+	AllButDisabled bool
 }
 
 // AdmissionOf returns the Admission of an operator in a namespace that runs with these arguments.
@@ -36,6 +47,8 @@ func AdmissionOf(operator string, args []string) Admission {
 			a.Excluded = strings.Split(value, ",")
 		case "--" + FlagWatched:
 			a.Watched = strings.Split(value, ",")
+		case "--" + FlagNamespaces:
+			a.AllButDisabled = value == InAllButDisabled
 		}
 	}
 	return a
@@ -44,6 +57,7 @@ func AdmissionOf(operator string, args []string) Admission {
 // Reasons why new pods of a namespace are not sized.
 const (
 	notLabelled = "the namespace does not have the label " + v1alpha1.InjectLabel + "=" + v1alpha1.InjectEnabled
+	disabled    = "the namespace has the label " + v1alpha1.InjectLabel + "=" + v1alpha1.InjectDisabled
 	builtin     = "the webhook excludes kube-system and attune's own namespace"
 	excluded    = "the chart's webhook.excludedNamespaces contains the namespace"
 	notWatched  = "the chart's watchNamespaces does not contain the namespace"
@@ -52,15 +66,19 @@ const (
 // NotSized returns why the webhook does not size new pods of a namespace, as a clause; empty: it sizes them. It does
 // not check whether the webhook is available.
 func (a Admission) NotSized(namespace string, labels map[string]string) string {
-	if !Labelled(labels) {
+	switch of := labels[v1alpha1.InjectLabel]; {
+	case a.AllButDisabled && of == v1alpha1.InjectDisabled:
+		return disabled
+	case !a.AllButDisabled && of != v1alpha1.InjectEnabled:
 		return notLabelled
 	}
 	return a.Excludes(namespace)
 }
 
-// Labelled reports whether a namespace has the label that lets the webhook size its new pods.
-func Labelled(labels map[string]string) bool {
-	return labels[v1alpha1.InjectLabel] == v1alpha1.InjectEnabled
+// Lacks reports whether the webhook would size new pods of a namespace if it had the label. A namespace with the value
+// v1alpha1.InjectDisabled lacks nothing: a user decided so.
+func (a Admission) Lacks(namespace string, labels map[string]string) bool {
+	return a.NotSized(namespace, labels) == notLabelled && labels[v1alpha1.InjectLabel] != v1alpha1.InjectDisabled && a.Excludes(namespace) == ""
 }
 
 // Excludes returns why the webhook does not size new pods of a namespace even if it has the label; empty: it sizes

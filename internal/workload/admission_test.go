@@ -31,6 +31,13 @@ func TestAdmissionSizesNewPodsOfANamespace(t *testing.T) {
 		"watched":                    {of: Admission{Watched: []string{"bank", "shop"}}, namespace: "shop", labels: label("enabled")},
 		"another one is watched":     {of: Admission{Watched: []string{"bank"}}, namespace: "shop", labels: label("enabled"), want: "the chart's watchNamespaces does not contain the namespace"},
 		"the operator's is unknown":  {namespace: "attune-system", labels: label("enabled")},
+		"all: no label":              {of: Admission{AllButDisabled: true}, namespace: "shop"},
+		"all: labelled":              {of: Admission{AllButDisabled: true}, namespace: "shop", labels: label("enabled")},
+		"all: disabled":              {of: Admission{AllButDisabled: true}, namespace: "shop", labels: label("disabled"), want: "the namespace has the label attune.io/inject=disabled"},
+		"all: another value":         {of: Admission{AllButDisabled: true}, namespace: "shop", labels: label("Disabled")},
+		"all: kube-system":           {of: Admission{AllButDisabled: true}, namespace: "kube-system", want: "the webhook excludes kube-system and attune's own namespace"},
+		"all: excluded":              {of: Admission{AllButDisabled: true, Excluded: []string{"shop"}}, namespace: "shop", want: "the chart's webhook.excludedNamespaces contains the namespace"},
+		"all: another one, watched":  {of: Admission{AllButDisabled: true, Watched: []string{"bank"}}, namespace: "shop", want: "the chart's watchNamespaces does not contain the namespace"},
 		"neither excluded nor owned": {of: Admission{Operator: "attune-system", Excluded: []string{"bank"}, Watched: []string{"shop"}}, namespace: "shop", labels: label("enabled")},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -39,7 +46,23 @@ func TestAdmissionSizesNewPodsOfANamespace(t *testing.T) {
 	}
 }
 
+func TestNamespaceLacksTheLabel(t *testing.T) {
+	label := func(value string) map[string]string { return map[string]string{v1alpha1.InjectLabel: value} }
+	of := Admission{Operator: "attune-system", Excluded: []string{"vault"}}
+	assert.True(t, of.Lacks("shop", nil))
+	assert.True(t, of.Lacks("shop", label("true")))
+	assert.False(t, of.Lacks("shop", label("enabled")))
+	assert.False(t, of.Lacks("shop", label("disabled")), "a user decided so")
+	for _, excluded := range []string{"vault", "kube-system", "attune-system"} {
+		assert.False(t, of.Lacks(excluded, nil), "a label would change nothing")
+	}
+	of.AllButDisabled = true
+	assert.False(t, of.Lacks("shop", nil))
+}
+
 func TestAdmissionOfArguments(t *testing.T) {
+	assert.Equal(t, Admission{Operator: "attune-system", AllButDisabled: true}, AdmissionOf("attune-system", []string{"--webhook-namespaces=AllButDisabled"}))
+	assert.Equal(t, Admission{Operator: "attune-system"}, AdmissionOf("attune-system", []string{"--webhook-namespaces=Labelled"}))
 	assert.Equal(t, Admission{Operator: "attune-system"}, AdmissionOf("attune-system", []string{"controller", "--eviction", "--usage-source=embedded"}))
 	assert.Equal(t, Admission{Operator: "attune-system", Excluded: []string{"bank", "legacy"}, Watched: []string{"shop"}},
 		AdmissionOf("attune-system", []string{"--watch-namespaces=shop", "--webhook-excluded-namespaces=bank,legacy"}))

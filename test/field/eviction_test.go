@@ -45,6 +45,8 @@ type stage struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	// Arguments of the operator.
 	Arguments []string `json:"arguments,omitempty"`
+	// Admission is the policy's setting. Default: Enabled.
+	Admission v1alpha1.Switch `json:"admission,omitempty"`
 	// Webhook is what becomes of a new pod. Default: Sizes.
 	Webhook admission `json:"webhook,omitempty"`
 	// Template is the CPU request of the template. Default: 500m.
@@ -143,6 +145,9 @@ func (c *cluster) begin(next stage) {
 	if next.Webhook == "" {
 		c.Webhook = before.Webhook
 	}
+	if next.Admission == "" {
+		c.Admission = before.Admission
+	}
 	if next.Template == nil {
 		c.Template = before.Template
 	}
@@ -183,7 +188,7 @@ func (c *cluster) view() tuning.View {
 		w.Nodes[name], w.Looked.Cluster = tuning.Node{Node: node}, append(w.Looked.Cluster, node)
 	}
 	w.Looked.Rooms = map[string]*resize.Room{"small": resize.RoomOf(nil, nil, now), "large": resize.RoomOf(nil, nil, now)}
-	w.Operator.MayEvict = true
+	w.Operator.MayEvict, w.Policy.Settings.Admission = true, c.Admission
 	w.Namespace.NotSized = workload.AdmissionOf("attune-system", c.Arguments).NotSized(c.Namespace, c.Labels)
 	return w
 }

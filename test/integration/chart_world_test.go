@@ -27,7 +27,7 @@ import (
 )
 
 // helmBinary is the test cluster's own, or the one that ATTUNE_HELM names.
-func helmBinary(t *testing.T) string {
+func helmBinary(t testing.TB) string {
 	t.Helper()
 	if binary := os.Getenv("ATTUNE_HELM"); binary != "" {
 		return binary
@@ -46,7 +46,7 @@ func rendered(t *testing.T, kinds ...string) []*unstructured.Unstructured {
 }
 
 // renderedWith are those with values as --set has them.
-func renderedWith(t *testing.T, values string, kinds ...string) []*unstructured.Unstructured {
+func renderedWith(t testing.TB, values string, kinds ...string) []*unstructured.Unstructured {
 	t.Helper()
 	project, err := cluster.ProjectDir()
 	require.NoError(t, err)

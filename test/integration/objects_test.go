@@ -19,7 +19,7 @@ import (
 	"attune.io/attune/internal/workload"
 )
 
-func newScheme(t *testing.T) *runtime.Scheme {
+func newScheme(t testing.TB) *runtime.Scheme {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))
@@ -28,7 +28,7 @@ func newScheme(t *testing.T) *runtime.Scheme {
 	return scheme
 }
 
-func newClient(t *testing.T) client.Client {
+func newClient(t testing.TB) client.Client {
 	t.Helper()
 	c, err := client.New(server, client.Options{Scheme: newScheme(t), FieldValidation: metav1.FieldValidationStrict})
 	require.NoError(t, err)
@@ -36,7 +36,7 @@ func newClient(t *testing.T) client.Client {
 }
 
 // newNamespace is one that no other test has.
-func newNamespace(t *testing.T, c client.Client) string {
+func newNamespace(t testing.TB, c client.Client) string {
 	t.Helper()
 	ns := &unstructured.Unstructured{}
 	ns.SetAPIVersion("v1")

@@ -32,10 +32,10 @@ func keepDuringBackfill(stored, wanted v1alpha1.AttuneRecommendationSpec, v View
 	return wanted
 }
 
-// blockedForData reports that missing targets are the only reason for a missing seed (or that the mode has no
-// seeds).
+// blockedForData reports that missing targets are the only reason for a missing seed (or that the settings allow no
+// seed).
 func blockedForData(spec v1alpha1.AttuneRecommendationSpec) bool {
-	return spec.Seed != nil || spec.SeedBlocked == seedAllBlocked || spec.SeedBlocked == seedMode(spec.Mode)
+	return spec.Seed != nil || slices.Contains([]string{seedAllBlocked, v1alpha1.ReasonAdmissionDisabled, seedOff("", spec.Mode)}, spec.SeedBlocked)
 }
 
 // newlyBlocked reports that the resources blocked for reasons outside of the history have changed, or that other

@@ -98,6 +98,16 @@ func TestASeedIsNotFrozenWhileThePastIsRead(t *testing.T) {
 	assert.False(t, survived.Seed.RaiseOnly)
 	assert.True(t, kept.Equal(*survived.Seed.Containers[0].CPURequest))
 
+	// A restart must not lose the targets of a policy with admission: Disabled.
+	off := auto(v1alpha1.AttuneRecommendationStatus{})
+	off.Settings.Admission = v1alpha1.Disabled
+	without := wanted
+	without.SeedBlocked = v1alpha1.ReasonAdmissionDisabled
+	running := keepDuringBackfill(stored, without, off)
+	assert.Equal(t, stored.Containers, running.Containers)
+	assert.Nil(t, running.Seed)
+	assert.Equal(t, v1alpha1.ReasonAdmissionDisabled, running.SeedBlocked)
+
 	harmed := keepDuringBackfill(stored, wanted, auto(v1alpha1.AttuneRecommendationStatus{BadSeeds: []string{stored.Seed.Revision}}))
 	assert.Nil(t, harmed.Seed)
 	assert.Equal(t, "SeedMarkedBad", harmed.SeedBlocked)

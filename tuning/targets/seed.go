@@ -9,7 +9,6 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/clip"
-	"attune.io/attune/internal/policy"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
@@ -23,8 +22,14 @@ const seedLifetime = 24 * time.Hour
 // seedAllBlocked is why there is no seed if no container has an applicable target for any resource.
 const seedAllBlocked = "Blocked"
 
-// seedMode returns why there is no seed in a mode that does not size new pods, such as ModeObserve.
-func seedMode(mode v1alpha1.UpdateType) string { return "Mode" + string(mode) }
+// seedOff returns why the settings allow no seed: the mode does not size new pods, such as ModeObserve, or the setting
+// admission is Disabled.
+func seedOff(notSized string, mode v1alpha1.UpdateType) string {
+	if notSized != "" {
+		return v1alpha1.ReasonAdmissionDisabled
+	}
+	return "Mode" + string(mode)
+}
 
 // seed returns the admission resources of new pods, or nil and the reason, which is stored as spec.seedBlocked. By
 // mode:
@@ -53,8 +58,8 @@ func seed(v View, targets []v1alpha1.ContainerTarget) (*v1alpha1.Seed, string) {
 		return resize.HeldFor(t.Holds, recommender.Memory, resize.ReasonVPA) // a VPA blocks both resources
 	}):
 		return nil, resize.ReasonVPA
-	case !policy.SizesNewPods(mode):
-		return nil, seedMode(mode)
+	case !v.Settings.SizesNewPods():
+		return nil, seedOff(v.Settings.NotSized(), mode)
 	}
 	of := seeder{View: v, usesVerified: mode != v1alpha1.UpdateInitial && v.Settings.Strategy != v1alpha1.StrategyNode}
 	out := &v1alpha1.Seed{ValidUntil: metav1.Time{Time: of.validUntil().UTC().Truncate(time.Second)}}

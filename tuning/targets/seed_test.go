@@ -135,6 +135,27 @@ func TestNoSeedsOfAWorkloadThatIsTooLarge(t *testing.T) {
 	assert.Equal(t, "TooLarge", after.SeedBlocked)
 }
 
+// admission: Disabled withdraws the seed. Targets, and with them the resizes of running pods, stay the same.
+func TestDisabledAdmissionHasNoSeedAndTheSameTargets(t *testing.T) {
+	for _, of := range []v1alpha1.UpdateType{v1alpha1.UpdateInitial, v1alpha1.UpdateCanary, v1alpha1.UpdateAuto} {
+		v := sizing(t, nil).with(t, mode(of))
+		enabled := Desired(v)
+		require.NotNil(t, enabled.Seed)
+		v.Stored = enabled
+		v.Settings.Admission = v1alpha1.Disabled
+		disabled := Desired(v)
+		assert.Nil(t, disabled.Seed)
+		assert.Equal(t, "AdmissionDisabled", disabled.SeedBlocked)
+		assert.Equal(t, enabled.Containers, disabled.Containers, of)
+		assert.Equal(t, enabled.SettingsDigest, disabled.SettingsDigest)
+		v.Stored, v.Settings.Admission = disabled, v1alpha1.Enabled
+		assert.Equal(t, enabled.Seed, Desired(v).Seed, "enabled again")
+	}
+	v := sizing(t, nil).with(t, mode(v1alpha1.UpdateRecommend))
+	v.Settings.Admission = v1alpha1.Disabled
+	assert.Equal(t, "ModeRecommend", Desired(v).SeedBlocked, "the mode is the first reason")
+}
+
 // Mode Observe stores the progress of the data, and no targets.
 func TestObserveHasNoTargets(t *testing.T) {
 	v := sizing(t, nil).with(t, mode(v1alpha1.UpdateObserve))

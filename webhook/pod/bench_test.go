@@ -86,7 +86,7 @@ func reviewOf(t testing.TB, pod *corev1.Pod) []byte {
 	body, err := json.Marshal(admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
 		Request: &admissionv1.AdmissionRequest{
-			UID: "705ab4f5-6393-11e8-b7cc-42010a800002", Namespace: "shop", Operation: admissionv1.Create, DryRun: &dry,
+			UID: "705ab4f5-6393-11e8-b7cc-42010a800002", Namespace: pod.Namespace, Operation: admissionv1.Create, DryRun: &dry,
 			Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"},
 			UserInfo: authenticationv1.UserInfo{Username: "system:serviceaccount:kube-system:replicaset-controller", Groups: []string{"system:serviceaccounts"}},
 			Object:   runtime.RawExtension{Raw: raw},

@@ -1,6 +1,7 @@
 package pod
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -76,14 +77,47 @@ var errNoReview = errors.New("the body is not an AdmissionReview with a request"
 // Answer returns the answer to a review, both as JSON. An error means that the body is not a review with a UID, so
 // that there is no answer. A review whose pod cannot be read gets an answer that leaves the pod unchanged.
 func (h *Handler) Answer(body []byte) ([]byte, error) {
+	if in := h.withoutRecommendations(body); in != nil {
+		d := Decision{Reason: NoRecommendation}
+		h.report(in.Request, &d)
+		return respond(in, &d), nil
+	}
 	var in review
 	err := json.Unmarshal(body, &in)
-	if in.Request == nil || in.Request.UID == "" || max(len(in.Request.UID), len(in.APIVersion), len(in.Kind)) > 128 {
+	if !in.answerable() {
 		return nil, errors.Join(errNoReview, err)
 	}
 	d := h.decide(in.Request, err)
 	h.report(in.Request, &d)
 	return respond(&in, &d), nil
+}
+
+// withoutRecommendations returns a review without its pod if the pod is created in a namespace without recommendations:
+// the answer does not depend on the pod, which is most of the review. With the chart's webhook.namespaces:
+// AllButDisabled most namespaces may be such. nil: the whole review has to be decoded.
+//
+// It reads the JSON as the API server writes it, with the namespace before the object and dryRun after it. Any other JSON,
+// and a dry run, is decoded as a whole.
+func (h *Handler) withoutRecommendations(body []byte) (in *review) {
+	defer func() {
+		if recover() != nil { // decide reports the panic, if it meets it too
+			in = nil
+		}
+	}()
+	head, object, found := bytes.Cut(body, []byte(`,"object":{`))
+	if !found || !bytes.Contains(object, []byte(`"dryRun":false`)) {
+		return nil
+	}
+	_, namespace, _ := bytes.Cut(head, []byte(`"namespace":"`))
+	if namespace, _, found = bytes.Cut(namespace, []byte(`"`)); !found || h.Known.Recommends(string(namespace)) {
+		return nil
+	}
+	in = &review{}
+	err := json.Unmarshal(append(head[:len(head):len(head)], `}}`...), in)
+	if err != nil || !in.answerable() || !in.Request.createsPod() || h.Known.Recommends(in.Request.Namespace) {
+		return nil
+	}
+	return in
 }
 
 // probeAnswer is the patch of a probe (v1alpha1.ProbeAnnotation): the API server shows its sender what the webhook changed.
@@ -97,7 +131,7 @@ func (h *Handler) decide(r *request, unreadable error) (d Decision) {
 		}
 	}()
 	switch {
-	case r.Operation != "CREATE" || r.SubResource != "" || r.Resource.Group != "" || r.Resource.Resource != "pods":
+	case !r.createsPod():
 		return Decision{Reason: NotAPod}
 	case unreadable != nil:
 		return Decision{Reason: Unreadable, Message: unreadable.Error()}

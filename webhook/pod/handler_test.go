@@ -117,6 +117,7 @@ func TestHandlerAllowsUnreadableRequests(t *testing.T) {
 type broken struct{}
 
 func (broken) Recommendation(workload.Identity) *Recommendation { panic("broken") }
+func (broken) Recommends(string) bool                           { panic("defect") }
 func (broken) Newest(workload.Identity, string) *Recommendation { panic("broken") }
 func (broken) Namespace(string) *Namespace                      { panic("broken") }
 

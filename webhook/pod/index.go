@@ -28,6 +28,8 @@ type Known interface {
 	// Newest recommendation of the workloads with the namespace and kind of a workload, and with an identity; nil if there
 	// is none. It must not be changed.
 	Newest(of workload.Identity, identity string) *Recommendation
+	// Recommends reports whether any workload of a namespace has a recommendation.
+	Recommends(namespace string) bool
 	// Namespace returns the limits for the pods of a namespace; never nil. It must not be changed.
 	Namespace(name string) *Namespace
 }
@@ -40,7 +42,9 @@ type Index struct {
 	mu              sync.RWMutex
 	recommendations map[types.NamespacedName]*Recommendation
 	identities      map[identity]map[types.NamespacedName]*Recommendation
-	namespaces      map[string]*Namespace
+	// counts are the recommendations of each namespace.
+	counts     map[string]int
+	namespaces map[string]*Namespace
 	// ranges and quotas are the inputs of namespaces.
 	ranges map[string][]*corev1.LimitRange
 	quotas map[string][]*corev1.ResourceQuota
@@ -51,6 +55,7 @@ func NewIndex() *Index {
 	return &Index{
 		recommendations: map[types.NamespacedName]*Recommendation{},
 		identities:      map[identity]map[types.NamespacedName]*Recommendation{},
+		counts:          map[string]int{},
 		namespaces:      map[string]*Namespace{},
 		ranges:          map[string][]*corev1.LimitRange{},
 		quotas:          map[string][]*corev1.ResourceQuota{},
@@ -67,6 +72,20 @@ func (x *Index) Recommendation(of workload.Identity) *Recommendation {
 		return r
 	}
 	return nil
+}
+
+// Recommends reports whether any workload of a namespace has a recommendation.
+func (x *Index) Recommends(namespace string) bool {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return x.counts[namespace] > 0
+}
+
+// count adds to the number of recommendations of a namespace. The caller holds mu.
+func (x *Index) count(namespace string, more int) {
+	if x.counts[namespace] += more; x.counts[namespace] == 0 {
+		delete(x.counts, namespace)
+	}
 }
 
 // identity is what workloads with the same recommended resources have in common.
@@ -128,8 +147,12 @@ func (x *Index) change(object any, there bool) {
 	case *v1alpha1.AttuneRecommendation:
 		name := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
 		x.identify(name, x.recommendations[name], false)
+		if _, known := x.recommendations[name]; known {
+			x.count(name.Namespace, -1)
+		}
 		if delete(x.recommendations, name); there {
 			x.recommendations[name] = Read(o)
+			x.count(name.Namespace, 1)
 		}
 		x.identify(name, x.recommendations[name], true)
 	case *corev1.LimitRange:

@@ -21,6 +21,11 @@ type review struct {
 	Request    *request `json:"request"`
 }
 
+// answerable reports whether a review has a request with a UID, and no names so long that an answer should not repeat them.
+func (r *review) answerable() bool {
+	return r.Request != nil && r.Request.UID != "" && max(len(r.Request.UID), len(r.APIVersion), len(r.Kind)) <= 128
+}
+
 // request is the part of an admission request that is read. Namespace is the pod's: the object itself may not have it
 // yet.
 type request struct {
@@ -31,6 +36,11 @@ type request struct {
 	Resource    metav1.GroupVersionResource `json:"resource"`
 	DryRun      bool                        `json:"dryRun"`
 	Object      Pod                         `json:"object"`
+}
+
+// createsPod reports whether the request creates a pod.
+func (r *request) createsPod() bool {
+	return r.Operation == "CREATE" && r.SubResource == "" && r.Resource.Group == "" && r.Resource.Resource == "pods"
 }
 
 // Pod is the part of a pod that sizing reads; the decoder skips the rest.

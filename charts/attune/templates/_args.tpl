@@ -109,6 +109,9 @@
 {{- with .Values.scaledKinds }}
 - --scaled-kinds={{ join "," . }}
 {{- end }}
+{{- if eq (.Values.webhook.namespaces | default "Labelled") "AllButDisabled" }}
+- --webhook-namespaces=AllButDisabled
+{{- end }}
 {{- with .Values.webhook.excludedNamespaces }}
 - --webhook-excluded-namespaces={{ join "," . }}
 {{- end }}

@@ -490,6 +490,58 @@ func TestNamespacesOfAClusterPolicy(t *testing.T) {
 	assert.Equal(t, Problem, level(t, seen, "policies"))
 }
 
+// With webhook.namespaces: AllButDisabled no namespace needs a label. A policy that sizes new pods has no effect on them
+// where the label says disabled; a cluster policy may leave out namespaces by this label.
+func TestNamespacesUnderAllButDisabled(t *testing.T) {
+	operator := controller(nil, 1)
+	operator.Spec.Template.Spec.Containers = []corev1.Container{{Args: []string{"--webhook-namespaces=AllButDisabled"}}}
+	seen := installed(operator)
+	own := v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "api"}}
+	own.Status.Mode = v1alpha1.UpdateAuto
+	base := v1alpha1.AttuneClusterPolicy{ObjectMeta: metav1.ObjectMeta{Name: "base"}}
+	base.Status.Mode = v1alpha1.UpdateAuto
+	seen.Policies.Value, seen.ClusterPolicies = []v1alpha1.AttunePolicy{own}, []v1alpha1.AttuneClusterPolicy{base}
+	namespace := func(name, value string) corev1.Namespace {
+		of := corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}}
+		if value != "" {
+			of.Labels[v1alpha1.InjectLabel] = value
+		}
+		return of
+	}
+	ok := []Result{{"namespaces", OK, "the webhook sizes new pods in all namespaces where policies do (webhook.namespaces: AllButDisabled)", ""}}
+	seen.Namespaces.Value = []corev1.Namespace{namespace("shop", ""), namespace("bank", "disabled"), namespace("idle", "enabled"), namespace("kube-system", "")}
+	assert.Equal(t, ok, of(seen, "namespaces"))
+
+	seen.Namespaces.Value[0] = namespace("shop", "disabled")
+	assert.Equal(t, []Result{{"namespaces", Warning, "policy shop/api sizes new pods, but they keep the resources of their template: the namespace has the label attune.io/inject=disabled. " +
+		"Remove the label, or set admission: Disabled", "kubectl label namespace shop attune.io/inject-"}}, of(seen, "namespaces"))
+
+	seen.Policies.Value[0].Status.Admission = v1alpha1.Disabled
+	assert.Equal(t, ok, of(seen, "namespaces"), "the policy sizes no new pods")
+}
+
+// A policy with admission: Disabled needs no label.
+func TestNamespacesOfPoliciesWithoutAdmission(t *testing.T) {
+	seen := installed(controller(nil, 1))
+	own := v1alpha1.AttunePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "api"}}
+	own.Status.Mode, own.Status.Admission = v1alpha1.UpdateAuto, v1alpha1.Disabled
+	base := v1alpha1.AttuneClusterPolicy{ObjectMeta: metav1.ObjectMeta{Name: "base"}}
+	base.Status.Mode, base.Status.Admission = v1alpha1.UpdateAuto, v1alpha1.Disabled
+	seen.Policies.Value, seen.ClusterPolicies = []v1alpha1.AttunePolicy{own}, []v1alpha1.AttuneClusterPolicy{base}
+	seen.Namespaces.Value = []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, {ObjectMeta: metav1.ObjectMeta{Name: "bank"}}}
+	assert.Equal(t, OK, level(t, seen, "namespaces"))
+	seen.Policies.Value[0].Status.Admission = ""
+	assert.Equal(t, Warning, level(t, seen, "namespaces"))
+
+	// A user who labelled a namespace disabled has decided: a cluster policy does not ask for the label there.
+	seen.Policies.Value, seen.ClusterPolicies[0].Status.Admission = nil, ""
+	assert.Equal(t, Warning, level(t, seen, "namespaces"))
+	for i := range seen.Namespaces.Value {
+		seen.Namespaces.Value[i].Labels = map[string]string{v1alpha1.InjectLabel: v1alpha1.InjectDisabled}
+	}
+	assert.Equal(t, OK, level(t, seen, "namespaces"))
+}
+
 // Without a running operator, what it stored may be out of date: checks of it are unknown, and say since when. The check
 // of the operator itself is a problem.
 func TestStoredStateIsUnknownWhileTheOperatorIsNotRunning(t *testing.T) {
@@ -561,6 +613,16 @@ func TestLiveSelectorsAgainstLabelledNamespaces(t *testing.T) {
 	assert.Equal(t, []Result{{"selectors", Warning, "namespace shop has the label attune.io/inject=enabled, but the live webhook pods.attune.io does not select it, because of its expression " +
 		"control-plane NotIn true: new pods keep the resources of their templates. Remove the namespace's label that the expression excludes, or the expression", show}}, of(seen(nil, bank, shop), "selectors"))
 	assert.Equal(t, OK, level(t, seen(nil, labelledAs("kube-system", nil)), "selectors"), "the check namespaces reports it")
+
+	// With AllButDisabled there may be many such namespaces, so that each expression is one finding.
+	all := seen(func(p *admissionv1.MutatingWebhook, _ *admissionv1.ValidatingWebhook) {
+		p.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: aks.MatchExpressions}
+	}, corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "depot", Labels: map[string]string{"control-plane": "true"}}}, shop, bank)
+	all.Installed.Deployments.Value[0].Spec.Template.Spec.Containers = []corev1.Container{{Args: []string{"--webhook-namespaces=AllButDisabled"}}}
+	assert.Equal(t, []Result{{"selectors", Warning, "the chart's webhook.namespaces is AllButDisabled, but the live webhook pods.attune.io does not select namespaces depot, shop, because of its expression " +
+		"control-plane NotIn true: new pods there keep the resources of their templates. If policies are to size them, remove the namespace's label that the expression excludes, or the expression", show}}, of(all, "selectors"))
+	all.Namespaces.Value = all.Namespaces.Value[2:]
+	assert.Equal(t, []Result{{"selectors", OK, "the live webhooks select all namespaces in which attune sizes new pods", ""}}, of(all, "selectors"))
 
 	// A probe goes to a namespace that the webhook selects.
 	policy, pod := seen(nil, shop, bank).ProbeNamespaces()

@@ -136,7 +136,7 @@ func namespaces(seen *Seen, f *findings) {
 	seeding, any := map[string]string{}, map[string]bool{}
 	for _, p := range seen.Policies.all() {
 		any[p.Namespace] = true
-		if policy.SizesNewPods(p.Status.Mode) && (seeding[p.Namespace] == "" || p.Name < seeding[p.Namespace]) {
+		if policy.SizesNewPods(p.Status.Mode, p.Status.Admission) && (seeding[p.Namespace] == "" || p.Name < seeding[p.Namespace]) {
 			seeding[p.Namespace] = p.Name
 		}
 	}
@@ -145,27 +145,33 @@ func namespaces(seen *Seen, f *findings) {
 		unlabelled(seen, f, &p, any, admission)
 	}
 	for _, ns := range seen.Namespaces.all() {
-		labels(ns, any[ns.Name], seeding[ns.Name], admission.Excludes(ns.Name), f)
+		labels(ns, any[ns.Name], seeding[ns.Name], admission, f)
+	}
+	if admission.AllButDisabled {
+		f.fine("the webhook sizes new pods in all namespaces where policies do (webhook.namespaces: AllButDisabled)")
 	}
 	f.fine("all namespaces where policies size new pods have the label")
 }
 
 // labels checks the label of one namespace: selected reports whether a policy selects it, sizing is its first policy that
-// sizes new pods, and excluded is why the webhook does not size them whatever the label.
-func labels(ns *corev1.Namespace, selected bool, sizing, excluded string, f *findings) {
-	labelled := workload.Labelled(ns.Labels)
+// sizes new pods.
+func labels(ns *corev1.Namespace, selected bool, sizing string, admission workload.Admission, f *findings) {
+	const enabled = v1alpha1.InjectLabel + "=" + v1alpha1.InjectEnabled
+	labelled, excluded := ns.Labels[v1alpha1.InjectLabel] == v1alpha1.InjectEnabled, admission.Excludes(ns.Name)
 	label := "kubectl label namespace " + ns.Name + " " + v1alpha1.InjectLabel
-	switch {
+	switch why := admission.NotSized(ns.Name, ns.Labels); {
 	case labelled && excluded != "":
-		f.add(Warning, label+"-", "namespace %s has the label %s=%s, but its new pods are not sized: %s", ns.Name, v1alpha1.InjectLabel, v1alpha1.InjectEnabled, excluded)
+		f.add(Warning, label+"-", "namespace %s has the label %s, but its new pods are not sized: %s", ns.Name, enabled, excluded)
 	case excluded != "" && sizing != "":
 		f.add(Warning, "kubectl get mutatingwebhookconfigurations --output yaml", "policy %s/%s sizes new pods, but they keep the resources of their template: %s",
 			ns.Name, sizing, excluded)
-	case labelled && !selected:
-		f.add(Warning, label+"-", "namespace %s has the label %s=%s but no policy: remove the label, or create a policy", ns.Name, v1alpha1.InjectLabel, v1alpha1.InjectEnabled)
-	case !labelled && sizing != "":
-		f.add(Warning, label+"="+v1alpha1.InjectEnabled, "policy %s/%s sizes new pods, but its namespace does not have the label %s=%s: new pods keep the resources of their template",
-			ns.Name, sizing, v1alpha1.InjectLabel, v1alpha1.InjectEnabled)
+	case labelled && !selected && !admission.AllButDisabled:
+		f.add(Warning, label+"-", "namespace %s has the label %s but no policy: remove the label, or create a policy", ns.Name, enabled)
+	case why != "" && sizing != "" && admission.AllButDisabled:
+		f.add(Warning, label+"-", "policy %s/%s sizes new pods, but they keep the resources of their template: %s. Remove the label, or set admission: Disabled", ns.Name, sizing, why)
+	case why != "" && sizing != "":
+		f.add(Warning, label+"="+v1alpha1.InjectEnabled, "policy %s/%s sizes new pods, but its namespace does not have the label %s: new pods keep the resources of their template",
+			ns.Name, sizing, enabled)
 	}
 }
 
@@ -184,8 +190,8 @@ func (s *Seen) arguments() (args []string) {
 	return args
 }
 
-// unlabelled checks that the namespaces that a cluster policy selects have the label, unless the webhook excludes
-// them anyway, and adds them to selected. It adds one finding, however many there are.
+// unlabelled checks that the namespaces that a cluster policy selects have the label, if they need one, and adds them to
+// selected. It adds one finding, however many there are.
 func unlabelled(seen *Seen, f *findings, p *v1alpha1.AttuneClusterPolicy, selected map[string]bool, admission workload.Admission) {
 	scope, _ := policy.ScopeOf(p, seen.Scope.Operator)
 	var missing []string
@@ -194,11 +200,11 @@ func unlabelled(seen *Seen, f *findings, p *v1alpha1.AttuneClusterPolicy, select
 			continue
 		}
 		selected[ns.Name] = true
-		if !workload.Labelled(ns.Labels) && admission.Excludes(ns.Name) == "" {
+		if admission.Lacks(ns.Name, ns.Labels) {
 			missing = append(missing, ns.Name)
 		}
 	}
-	if len(missing) > 0 && policy.SizesNewPods(p.Status.Mode) {
+	if len(missing) > 0 && policy.SizesNewPods(p.Status.Mode, p.Status.Admission) {
 		f.add(Warning, "kubectl label namespace "+missing[0]+" "+v1alpha1.InjectLabel+"="+v1alpha1.InjectEnabled,
 			"policy %s sizes new pods, but selects %s without the label %s=%s: new pods there keep the resources of their template",
 			policy.InstanceName(p.Name), listed("namespace", missing), v1alpha1.InjectLabel, v1alpha1.InjectEnabled)

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -16,7 +17,6 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/clip"
-	"attune.io/attune/internal/workload"
 )
 
 // probeName is the name of the objects that the doctor creates as dry runs. The API server stores none of them.
@@ -69,9 +69,9 @@ func PodProbe(namespace string) *corev1.Pod {
 // ProbeNamespaces returns the namespaces for the probes; empty: no probe. The policy's is the scope, or one with a policy,
 // or one with the label; the pod's is the first labelled one that the live webhook selects.
 func (s *Seen) ProbeNamespaces() (policy, pod string) {
-	live := s.Admission.podHook()
+	live, admission := s.Admission.podHook(), s.admission()
 	for _, ns := range s.Namespaces.all() {
-		if workload.Labelled(ns.Labels) && ns.DeletionTimestamp == nil && (live == nil || unmatched(live.NamespaceSelector, ns.Labels) == "") && (pod == "" || ns.Name < pod) {
+		if admission.NotSized(ns.Name, ns.Labels) == "" && ns.DeletionTimestamp == nil && (live == nil || unmatched(live.NamespaceSelector, ns.Labels) == "") && (pod == "" || ns.Name < pod) {
 			pod = ns.Name
 		}
 	}
@@ -201,24 +201,35 @@ func selectors(seen *Seen, f *findings) {
 		return
 	}
 	const show = "kubectl get mutatingwebhookconfigurations --output yaml"
-	excluded := seen.admission()
+	admission, missed := seen.admission(), map[string][]string{}
 	for _, ns := range seen.Namespaces.all() {
-		if !workload.Labelled(ns.Labels) || excluded.Excludes(ns.Name) != "" { // the check namespaces reports the last
+		if admission.NotSized(ns.Name, ns.Labels) != "" { // the check namespaces reports what it has to
 			continue
 		}
-		if why := unmatched(live.NamespaceSelector, ns.Labels); why != "" {
+		switch why := unmatched(live.NamespaceSelector, ns.Labels); {
+		case why == "":
+		case admission.AllButDisabled:
+			missed[why] = append(missed[why], ns.Name)
+		default:
 			f.add(Warning, show, "namespace %s has the label %s=%s, but the live webhook %s does not select it, because of its expression %s: new pods keep the resources of their templates. "+
 				"Remove the namespace's label that the expression excludes, or the expression", ns.Name, v1alpha1.InjectLabel, v1alpha1.InjectEnabled, podWebhook, why)
 		}
+	}
+	for _, why := range slices.Sorted(maps.Keys(missed)) { // there may be many, and the cluster's own among them
+		f.add(Warning, show, "the chart's webhook.namespaces is AllButDisabled, but the live webhook %s does not select %s, because of its expression %s: new pods there keep the resources of their templates. "+
+			"If policies are to size them, remove the namespace's label that the expression excludes, or the expression", podWebhook, listed("namespace", missed[why]), why)
 	}
 	if why := unmatched(live.ObjectSelector, nil); why != "" {
 		f.add(Warning, show, "the live webhook %s has an objectSelector, which the chart does not set (%s): pods that it does not select keep the resources of their templates", podWebhook, why)
 	}
 	if p := ptr.Deref(live.FailurePolicy, admissionv1.Ignore); p != admissionv1.Ignore {
-		f.add(Warning, show, "the failurePolicy of the live webhook %s is %s, the chart's is Ignore: while the webhook cannot be reached, no pod can be created in labelled namespaces", podWebhook, p)
+		f.add(Warning, show, "the failurePolicy of the live webhook %s is %s, the chart's is Ignore: while the webhook cannot be reached, no pod can be created in the namespaces that it selects", podWebhook, p)
 	}
 	timeouts(podWebhook, live.TimeoutSeconds, show, f)
 	settingsOf(seen, f)
+	if admission.AllButDisabled {
+		f.fine("the live webhooks select all namespaces in which attune sizes new pods")
+	}
 	f.fine("the live webhooks select all labelled namespaces")
 }
 

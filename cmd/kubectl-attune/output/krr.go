@@ -291,6 +291,6 @@ func elsewhere(thing answers.Blocked, said []answers.Hold) bool {
 	if thing.Reason != answers.SeedBlocked {
 		return thing.Reason == resize.ReasonMode
 	}
-	return strings.HasPrefix(thing.Message, "Mode") || thing.Message == "Blocked" ||
+	return strings.HasPrefix(thing.Message, "Mode") || thing.Message == "Blocked" || thing.Message == v1alpha1.ReasonAdmissionDisabled ||
 		slices.ContainsFunc(said, func(h answers.Hold) bool { return h.Reason == thing.Message })
 }

@@ -279,8 +279,8 @@ func (w *wizard) printNotes(ctx context.Context, p *v1alpha1.AttunePolicy, found
 	if unread == nil {
 		w.printBacktest(ctx, p)
 	}
-	if policy.SizesNewPods(*p.Spec.UpdateStrategy.Type) {
-		w.say("new pods are sized only in namespaces with the label: kubectl label namespace %s attune.io/inject=enabled", p.Namespace)
+	if policy.SizesNewPods(*p.Spec.UpdateStrategy.Type, v1alpha1.Enabled) {
+		w.say("new pods are sized only in namespaces with the label, unless the chart's webhook.namespaces is AllButDisabled: kubectl label namespace %s attune.io/inject=enabled", p.Namespace)
 	}
 	if w.file == "" {
 		w.say("nothing was applied: save the policy to a file, then run kubectl apply -f FILE")
