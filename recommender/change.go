@@ -18,6 +18,9 @@ func NextStep(m Move) Change {
 	change := Change{Next: m.Live}
 	for _, resource := range Resources {
 		s := newStep(&m, resource)
+		if s.settings.Uncontrolled != "" {
+			continue
+		}
 		if s.target == 0 && s.live.Limit >= s.limitFloor {
 			continue
 		}

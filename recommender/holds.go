@@ -19,6 +19,8 @@ const (
 	DecreaseNotAllowed Reason = "AllowDecrease"
 	FloorAboveMaximum  Reason = "FloorAboveMaxAllowed"
 	FollowsItsLimit    Reason = "FollowsItsLimit"
+	// NotControlled: the policy leaves the resource of the container as it is.
+	NotControlled Reason = "NotControlled"
 	// UsageImplausible: most samples of the last day are impossible values.
 	UsageImplausible Reason = "UsageImplausible"
 )
@@ -28,6 +30,10 @@ func (s *Settings) StaleAfter() time.Duration { return 2*s.QueryStep + 10*time.M
 
 // appendHolds adds the reasons why the resource has no target, or why its target is blocked.
 func (c *chain) appendHolds(holds []Hold, in *Input) []Hold {
+	if field := c.settings.Uncontrolled; field != "" {
+		return append(holds, *c.hold(NotControlled, sentence(field).text(" does not name ").text(c.resource.String()).
+			text(": attune leaves its request and limit as they are")))
+	}
 	for _, hold := range [...]*Hold{c.implausible(in), c.tooLittle(in), c.stale(in.Now), c.asleep(in.Now), c.beyondMaximum(), c.braked(), c.callerHold(in)} {
 		if hold != nil {
 			holds = append(holds, *hold)
@@ -48,6 +54,9 @@ func (c *chain) callerHold(in *Input) *Hold {
 // provenLimitFloor is the limit's floor. It omits the peak if the history is too short or out of date. A learned floor
 // comes from a regression observed on a pod, and applies in any state of the history.
 func (c *chain) provenLimitFloor(now time.Time) Amount {
+	if c.settings.Uncontrolled != "" {
+		return 0
+	}
 	if !c.enough() || c.silent(now) {
 		return Memory.Whole(max(c.learned.Amount, c.killed))
 	}

@@ -36,6 +36,9 @@ type ResourceSettings struct {
 	LimitsFollow bool
 	// AllowDecrease allows lowering the request.
 	AllowDecrease bool
+	// Uncontrolled is the field by which the policy leaves request and limit of the resource as they are; empty: attune
+	// sizes it.
+	Uncontrolled string `json:",omitempty"`
 }
 
 // Distribution is a set of usage values, one for each step, in millicores or bytes.

@@ -148,9 +148,9 @@ func chainOf(in *Input, resource Resource) chain {
 	return c
 }
 
-// target applies the rules; it is zero if the history is too short.
+// target applies the rules; it is zero if the history is too short, or the policy leaves the resource as it is.
 func (c *chain) target(t *trace) Allocation {
-	if !c.enough() {
+	if !c.enough() || c.settings.Uncontrolled != "" {
 		return Allocation{}
 	}
 	var request Amount

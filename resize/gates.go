@@ -55,6 +55,7 @@ var gates = []row[gate]{
 // narrowings run in order, after all gates. They remove a container's resource from a plan, or bring it within a range.
 var narrowings = []row[narrowing]{
 	{withoutExcluded, all &^ restores, reasons{ReasonExcluded}},
+	{withoutUncontrolled, steps | answers | reboosts, reasons{ReasonNotControlled}},
 	{withoutHeld, steps | answers | reboosts, reasons{ReasonHPA}},
 	{withoutFailedLimits, steps | answers | undos | spikes, reasons{ReasonMemoryInUse}},
 	{withoutChildKills, steps, reasons{ReasonChildKilled}},

@@ -11,14 +11,34 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// withoutExcluded removes containers that the policy excludes (excludedContainers).
+// withoutExcluded removes containers that the policy excludes (excludedContainers, or mode Off in containerPolicies).
 func withoutExcluded(_ *corev1.Pod, p Plan, in GateInput) Plan {
 	return narrowed(p, func(m Move) (recommender.Size, *Refusal) {
-		if !in.Rules.Excluded[m.Container] {
+		if !in.Rules.Excludes(m.Container) {
 			return m.To, nil
 		}
 		return m.From, Refuse(ReasonExcluded, "the policy excludes the container")
 	})
+}
+
+// withoutUncontrolled leaves the resources as they are that the policy does not size (controlledResources). Reverts and
+// the end of a boost restore what attune changed before, so they go on.
+func withoutUncontrolled(_ *corev1.Pod, p Plan, in GateInput) Plan {
+	if len(in.Rules.Containers) == 0 {
+		return p
+	}
+	for _, r := range recommender.Resources {
+		p = narrowed(p, func(m Move) (recommender.Size, *Refusal) {
+			field := in.Rules.Of(m.Container).Uncontrolled[r]
+			if field == "" {
+				return m.To, nil
+			}
+			to := m.To
+			to[r] = m.From[r]
+			return to, Refuse(ReasonNotControlled, "%s does not name %s", field, r)
+		})
+	}
+	return p
 }
 
 // withoutHeld leaves an HPA's scaling resource unchanged: another request would change its set point, and so the number

@@ -73,6 +73,7 @@ const (
 	ReasonSkipped              = "Skipped"                       // The workload, its pod template or the pod has the annotation attune.io/skip.
 	ReasonTooLarge             = "TooLarge"                      // The workload or the pod is larger than attune can keep in its caches.
 	ReasonExcluded             = "Excluded"                      // The policy excludes the container.
+	ReasonNotControlled        = "NotControlled"                 // The policy does not size the resource of the container (controlledResources).
 	ReasonNewPodsNotSized      = "NewPodsNotSized"               // Karpenter replaces pods of the node, and new pods of the namespace have the size of their template.
 	ReasonHPA                  = "HPA"                           // A HorizontalPodAutoscaler scales on the utilization of the resource.
 	ReasonVPA                  = "VPA"                           // A VerticalPodAutoscaler sizes the workload.
@@ -157,7 +158,7 @@ var Reasons = map[string][]Lifter{
 	ReasonFailedStart: nil, ReasonUnschedulable: nil, ReasonNoChange: nil, ReasonBestEffort: nil, ReasonChildKilled: nil, ReasonCriticalPriority: nil, ReasonMemoryInUse: nil,
 	ReasonMemoryUnknown: nil, ReasonMemoryVolume: nil, ReasonResizeUnderway: nil, ReasonResourceClaims: nil, ReasonRestartedLately: nil,
 	ReasonNotRunning: nil, ReasonStartedJustNow: nil, ReasonStaticPod: nil, ReasonWindows: nil, ReasonPaused: nil, ReasonWorkloadPaused: nil,
-	ReasonMode: nil, ReasonSkipped: nil, ReasonTooLarge: nil, ReasonExcluded: nil, ReasonHPA: nil, ReasonVPA: nil, ReasonNewPodsNotSized: nil, ReasonOutsideSchedule: nil,
+	ReasonMode: nil, ReasonSkipped: nil, ReasonTooLarge: nil, ReasonExcluded: nil, ReasonNotControlled: nil, ReasonHPA: nil, ReasonVPA: nil, ReasonNewPodsNotSized: nil, ReasonOutsideSchedule: nil,
 	ReasonStaleData: nil, ReasonInsufficientData: nil, ReasonRolloutInProgress: nil, ReasonCooldown: nil, ReasonRecordsFull: nil,
 	ReasonNamespaceTerminating: nil, ReasonReverting: nil, ReasonTooManyOOMs: nil, ReasonPodLimitBehind: nil, ReasonSingleReplica: nil,
 	ReasonReplicasNotReady: nil, ReasonNoRights: nil, ReasonNotKnown: nil, ReasonUnsettled: nil, ReasonUndone: nil, ReasonBadUndo: nil, ReasonAwaitsPromotion: nil,

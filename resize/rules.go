@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
 )
 
 // Rules are a policy's settings for changing running pods. internal/policy sets and validates all fields; this package
@@ -52,21 +53,57 @@ type Rules struct {
 	Schedule Schedule
 	// RateWindow of the throttling query: throttling is not judged earlier than this after a resize.
 	RateWindow time.Duration
-	// Boost is how long a startup boost lasts; 0: the policy has none.
+	// Boost is how long a startup boost lasts at most; 0: the policy has none.
 	Boost time.Duration
 	// NodeEviction: pods that do not fit on their nodes may be evicted (strategy Node).
 	NodeEviction bool
 	// RaiseBeforeKill raises memory before an OOM kill; only the modes Canary and Auto do so (RaisesMemory).
 	RaiseBeforeKill bool
-	// Excluded containers are never changed.
+	// Excluded containers are never changed (Excludes). false: a container that EveryContainer does not exclude.
 	Excluded map[string]bool
+	// Containers are the rules of single containers (Of).
+	Containers map[string]ContainerRules
 	// Guardrails are the SLO queries that check a resize at the end of its observation period; invalid ones are left out.
 	Guardrails []v1alpha1.SLOGuardrail
 }
 
+// EveryContainer stands for each container without an entry of its own.
+const EveryContainer = "*"
+
+// ContainerRules are the rules of one container.
+type ContainerRules struct {
+	// RaiseBeforeKill is as in Rules.
+	RaiseBeforeKill bool
+	// Boost is how long the startup boost of the container lasts; 0: it has none.
+	Boost time.Duration
+	// Uncontrolled is the field by which the policy leaves a resource as it is; empty: attune sizes it.
+	Uncontrolled [2]string
+}
+
+// Excludes reports whether the policy never changes a container: by its name, otherwise by EveryContainer.
+func (r *Rules) Excludes(container string) bool {
+	excluded, named := r.Excluded[container]
+	return excluded || !named && r.Excluded[EveryContainer]
+}
+
+// Of returns the rules of a container.
+func (r *Rules) Of(container string) ContainerRules {
+	if of, named := r.Containers[container]; named {
+		return of
+	}
+	if of, named := r.Containers[EveryContainer]; named {
+		return of
+	}
+	return ContainerRules{RaiseBeforeKill: r.RaiseBeforeKill, Boost: r.Boost}
+}
+
 // RaisesMemory reports whether a container that climbs towards its memory limit is raised before the kill.
-func (r Rules) RaisesMemory() bool {
-	return r.RaiseBeforeKill && (r.Mode == v1alpha1.UpdateCanary || r.Mode == v1alpha1.UpdateAuto)
+func (r *Rules) RaisesMemory(container string) bool {
+	if r.Mode != v1alpha1.UpdateCanary && r.Mode != v1alpha1.UpdateAuto || r.Excludes(container) {
+		return false
+	}
+	of := r.Of(container)
+	return of.RaiseBeforeKill && of.Uncontrolled[recommender.Memory] == ""
 }
 
 // Schedule holds the windows in which new resizes start. The zero value is always open. It limits only the start of a

@@ -45,7 +45,7 @@ type verdict struct {
 // verdicts returns the verdicts on the pod's containers whose memory usage climbs towards the limit; nil: the policy
 // raises nothing before an OOM kill.
 func (d *climber) verdicts(pod *corev1.Pod) (out []verdict) {
-	if !d.view.Policy.Usable || !d.view.Policy.Settings.Resize.RaisesMemory() || ended(pod) {
+	if !d.view.Policy.Usable || ended(pod) {
 		return nil
 	}
 	samples := d.view.Usage.Climbs[pod.UID]
@@ -53,7 +53,7 @@ func (d *climber) verdicts(pod *corev1.Pod) (out []verdict) {
 		return nil
 	}
 	for _, c := range podview.Read(pod) {
-		if of, known := samples[c.Name]; known && !d.view.Policy.Settings.Resize.Excluded[c.Name] {
+		if of, known := samples[c.Name]; known && d.view.Policy.Settings.Resize.RaisesMemory(c.Name) {
 			if v := climb.Look(d.container(pod, c, of), d.view.Now); v.Why != "" {
 				out = append(out, verdict{v, c})
 			}
@@ -64,7 +64,7 @@ func (d *climber) verdicts(pod *corev1.Pod) (out []verdict) {
 
 // container collects the inputs of climb.Look for one container.
 func (d *climber) container(pod *corev1.Pod, c podview.Container, of Climb) climb.Container {
-	settings := d.view.Policy.Settings.Recommender.Of[recommender.Memory]
+	settings := &d.view.Policy.Settings.For(c.Name).Of[recommender.Memory]
 	return climb.Container{
 		Name: c.Name, Has: c.Size[recommender.Memory], Samples: of.Samples, Started: startOf(pod, c.Name), Stalled: of.Stalled, Peak: d.peak(c.Name),
 		Most: settings.MaxAllowed, Ceiling: d.ceiling(pod, c), Together: podview.Guaranteed(pod), LimitsLeft: !settings.LimitsFollow, RequestHeld: d.scaledOn(c.Name),
@@ -109,7 +109,7 @@ func (d *climber) ceiling(pod *corev1.Pod, c podview.Container) recommender.Amou
 		original = c.Size
 	}
 	learned := resize.FloorsOf(d.learned.floors, c.Name, d.view.Now)[recommender.Memory]
-	return recommender.MemoryCeiling(original[recommender.Memory], learned, d.view.Policy.Settings.Recommender.Of[recommender.Memory].MinAllowed)
+	return recommender.MemoryCeiling(original[recommender.Memory], learned, d.view.Policy.Settings.For(c.Name).Of[recommender.Memory].MinAllowed)
 }
 
 func (d *climber) climbs(pod *corev1.Pod) bool {
@@ -283,7 +283,7 @@ func (d *climber) had(pod *corev1.Pod, record v1alpha1.ResizeRecord) (out []podv
 func (d *climber) safe(container string, before, has recommender.Allocation, together bool) recommender.Allocation {
 	t := d.view.target(container)
 	floor := resize.OOMFloorOf(d.learned.floors, container, d.view.Now)
-	if d.view.Policy.Settings.Recommender.Of[recommender.Memory].LimitsFollow || d.view.ByNode() {
+	if d.view.Policy.Settings.For(container).Of[recommender.Memory].LimitsFollow || d.view.ByNode() {
 		floor = max(floor, limitFloor(t))
 	}
 	before.Request = max(before.Request, min(has.Request, resize.Unheld(t)[recommender.Memory].Request))
@@ -355,10 +355,12 @@ func sizesOf(list []v1alpha1.ContainerResources, held map[string]recommender.Amo
 // Climbable returns the live pods whose memory samples are needed: pods with a memory limit, if the policy raises
 // before an OOM kill.
 func (v *View) Climbable() []*corev1.Pod {
-	if !v.Policy.Usable || v.Workload == nil || !v.Policy.Settings.Resize.RaisesMemory() {
+	if !v.Policy.Usable || v.Workload == nil {
 		return nil
 	}
-	limited := func(c *corev1.Container) bool { return !c.Resources.Limits.Memory().IsZero() }
+	limited := func(c *corev1.Container) bool {
+		return v.Policy.Settings.Resize.RaisesMemory(c.Name) && !c.Resources.Limits.Memory().IsZero()
+	}
 	return slices.DeleteFunc(v.Live(), func(pod *corev1.Pod) bool { return !slices.ContainsFunc(podview.Resizable(pod), limited) })
 }
 

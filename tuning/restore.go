@@ -9,6 +9,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/event"
+	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/harm"
 )
@@ -89,7 +90,11 @@ func (d *starter) stopped(pod *corev1.Pod, container string) *resize.Refusal {
 	if _, asked, _ := d.view.owner().Undo(); asked {
 		return resize.Refuse(ReasonUndone, "the workload has the annotation %s", v1alpha1.UndoAnnotation)
 	}
-	if d.view.target(container).Name != "" && !d.view.Policy.Settings.Resize.Excluded[container] {
+	rules := &d.view.Policy.Settings.Resize
+	if field := rules.Of(container).Uncontrolled[recommender.Memory]; field != "" {
+		return resize.Refuse(v1alpha1.ReasonBelowOriginal, "%s does not name memory", field)
+	}
+	if d.view.target(container).Name != "" && !rules.Excludes(container) {
 		return nil
 	}
 	return resize.Refuse(v1alpha1.ReasonBelowOriginal, "container %s has no target", container)

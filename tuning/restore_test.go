@@ -64,8 +64,11 @@ var stops = map[string]func(*tuning.View){
 	"policy not valid":   func(w *tuning.View) { w.Policy.Usable, w.Rec.Spec.Containers = false, nil },
 	"no target":          func(w *tuning.View) { w.Rec.Spec.Containers = nil },
 	"container excluded": func(w *tuning.View) { w.Policy.Settings.Resize.Excluded = map[string]bool{"app": true} },
-	"workload gone":      func(w *tuning.View) { w.Workload = nil },
-	"VPA":                func(w *tuning.View) { w.Autoscalers = sizedByVPA(v1alpha1.UpdateAuto).Autoscalers },
+	"memory is not controlled": func(w *tuning.View) {
+		w.Policy.Settings.Resize.Containers = map[string]resize.ContainerRules{"app": {Uncontrolled: [2]string{recommender.Memory: "containerPolicies[app].controlledResources"}}}
+	},
+	"workload gone": func(w *tuning.View) { w.Workload = nil },
+	"VPA":           func(w *tuning.View) { w.Autoscalers = sizedByVPA(v1alpha1.UpdateAuto).Autoscalers },
 	"nothing can be read": func(w *tuning.View) {
 		w.Policy.Usable = false
 		w.Close(&resize.Refusal{Reason: "NotKnown", Transient: true})

@@ -42,7 +42,7 @@ func (d *starter) nextSizes(pod *corev1.Pod) []podview.Container {
 	for _, t := range d.view.Rec.Spec.Containers {
 		has, there := live[t.Name]
 		target := resize.TargetFrom(t, has.Size, d.learned.floors, d.view.Now)
-		if !there || target == (recommender.Size{}) && limitFloor(t) == 0 || d.view.Policy.Settings.Resize.Excluded[t.Name] {
+		if !there || target == (recommender.Size{}) && limitFloor(t) == 0 || d.view.Policy.Settings.Resize.Excludes(t.Name) {
 			continue
 		}
 		// The floor learned from OOM kills may be newer than the stored target. No limit is lowered below it.
@@ -54,7 +54,7 @@ func (d *starter) nextSizes(pod *corev1.Pod) []podview.Container {
 			Container: t.Name, Target: target, Live: has.Size, Original: originals[t.Name],
 			Largest: podview.LargestNode(d.view.Rec.Spec.LargestNode), CPULimitFloor: podview.FromPointer(recommender.CPU, t.CPULimitFloor),
 			MemoryLimitFloor: floor, OOMFloor: resize.OOMFloorOf(d.learned.floors, t.Name, d.view.Now),
-			Settings: d.view.Policy.Settings.Recommender,
+			Settings: *d.view.Policy.Settings.For(t.Name),
 		})
 		if scaledOnMemory(d.view.Autoscalers, t) {
 			change.Next = keepRequest(pod, t.Name, change.Next, has.Size)
@@ -144,7 +144,7 @@ func (v *View) granted(pod *corev1.Pod) []podview.Container {
 				size[r] = recommender.Allocation{}
 			}
 		}
-		if size == (recommender.Size{}) || v.Policy.Settings.Resize.Excluded[c.Name] {
+		if size == (recommender.Size{}) || v.Policy.Settings.Resize.Excludes(c.Name) {
 			continue
 		}
 		out = append(out, podview.Container{Name: c.Name, Sidecar: c.Sidecar, Size: size, MemoryUsage: v.Usage.Memory[pod.UID][c.Name]})
@@ -182,7 +182,7 @@ func (d *starter) killAnswer(pod *corev1.Pod, c podview.Container) recommender.A
 	has, floor := c.Size[recommender.Memory], resize.OOMFloorOf(d.learned.floors, c.Name, d.view.Now)
 	t := d.view.target(c.Name)
 	below := slices.ContainsFunc(podview.OOMKills(pod), func(k podview.OOM) bool { return k.Container == c.Name && k.Limit < floor })
-	if t.Demand == nil || !below || has.Limit > 0 && !d.view.Policy.Settings.Recommender.Of[recommender.Memory].LimitsFollow {
+	if t.Demand == nil || !below || has.Limit > 0 && !d.view.Policy.Settings.For(c.Name).Of[recommender.Memory].LimitsFollow {
 		return recommender.Allocation{}
 	}
 	answer := recommender.Allocation{Request: has.Request}
@@ -213,7 +213,9 @@ func (v *View) boosted(pod *corev1.Pod) []podview.Container {
 	if seeded == nil {
 		return nil
 	}
-	return lifecycle.Boosted(pod, *seeded, v.Policy.Settings.Recommender.Of[recommender.CPU].MinAllowed)
+	return lifecycle.Boosted(pod, *seeded, func(container string) recommender.Amount {
+		return v.Policy.Settings.For(container).Of[recommender.CPU].MinAllowed
+	})
 }
 
 // besideBoosts removes boosted CPU from wishes, so that a resize towards the target does not end the boost early. It

@@ -243,7 +243,10 @@ func (d *starter) takeBoostsBack() {
 			continue
 		}
 		// If the policy no longer has a boost, a boost ends when the pod is ready.
-		lasts := ptr.Deref(d.view.Policy.Settings.StartupBoost, policy.Boost{}).Duration
+		lasts := time.Duration(0)
+		for _, c := range boosted {
+			lasts = max(lasts, ptr.Deref(d.view.Policy.Settings.BoostOf(c.Name), policy.Boost{}).Duration)
+		}
 		left, known := lifecycle.BoostLeft(pod, boosted, lasts, d.view.Now)
 		if known && left > 0 {
 			d.reports.requeueAfter(left)
@@ -259,15 +262,17 @@ func (d *starter) takeBoostsBack() {
 // boostAgain gives containers that restarted their startup boost again: they start as slowly as new ones. Answers to OOM
 // kills take precedence, because a pod has one open resize.
 func (d *starter) boostAgain() {
-	b := d.view.Policy.Settings.StartupBoost
-	if b == nil {
+	if d.view.Policy.Settings.Resize.Boost == 0 {
 		return
 	}
-	cpu := d.view.Policy.Settings.Recommender.Of[recommender.CPU]
-	again := lifecycle.Reboost{Multiplier: b.Multiplier, Duration: b.Duration, Most: cpu.MaxAllowed, LimitsFollow: cpu.LimitsFollow,
-		Target: func(container string) recommender.Amount {
-			return podview.FromPointer(recommender.CPU, d.view.target(container).Target.CPURequest)
-		}}
+	again := func(container string) *lifecycle.Reboost {
+		b, cpu := d.view.Policy.Settings.BoostOf(container), &d.view.Policy.Settings.For(container).Of[recommender.CPU]
+		if b == nil {
+			return nil
+		}
+		return &lifecycle.Reboost{Multiplier: b.Multiplier, Duration: b.Duration, Most: cpu.MaxAllowed, LimitsFollow: cpu.LimitsFollow,
+			Target: podview.FromPointer(recommender.CPU, d.view.target(container).Target.CPURequest)}
+	}
 	for _, pod := range d.view.Live() {
 		if !restarted(pod) || d.records.has(pod) || len(d.view.boosted(pod)) > 0 || d.view.Looked.Unread.of(pod) != nil || d.view.Looked.outOfDate(pod) {
 			continue
@@ -280,7 +285,7 @@ func (d *starter) boostAgain() {
 		scaled := func(c podview.Container) bool {
 			return resize.HeldFor(d.view.target(c.Name).Holds, recommender.CPU, resize.ReasonHPA)
 		}
-		if wishes := slices.DeleteFunc(again.Restarted(pod, *seeded, d.view.Now), scaled); len(wishes) > 0 {
+		if wishes := slices.DeleteFunc(lifecycle.Restarted(pod, *seeded, d.view.Now, again), scaled); len(wishes) > 0 {
 			plan, refusal := resize.PlanFor(pod, wishes, d.gates.capabilities(pod), d.view.Now)
 			plan.Wave, plan.Reason = resize.WaveReboost, resize.ReasonBoost
 			d.unknowns.askRoom(d.view, pod, plan, refusal)

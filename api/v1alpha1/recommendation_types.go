@@ -353,6 +353,13 @@ type ContainerSeed struct {
 	// MemoryLimitFloor is the smallest memory limit that the webhook sets, in bytes.
 	// +optional
 	MemoryLimitFloor *resource.Quantity `json:"memoryLimitFloor,omitempty"`
+	// CPULimitMost is the CPU limit to which the webhook raises at most, in cores: the container's maxAllowed, if that of
+	// another container is higher. Not set: largestPod.
+	// +optional
+	CPULimitMost *resource.Quantity `json:"cpuLimitMost,omitempty"`
+	// MemoryLimitMost is the memory limit to which the webhook raises at most, in bytes, as cpuLimitMost.
+	// +optional
+	MemoryLimitMost *resource.Quantity `json:"memoryLimitMost,omitempty"`
 	// AllowMemoryDecrease allows a memory request below the template's.
 	// +optional
 	AllowMemoryDecrease bool `json:"allowMemoryDecrease,omitempty"`

@@ -354,8 +354,9 @@ const (
 type CPUSettings struct {
 	ResourceSettings `json:",inline"`
 
-	// StartupBoost gives a pod more CPU while it starts, and resizes it to its normal size afterwards. Default: not
-	// set.
+	// StartupBoost gives a container more CPU while it starts, and resizes it to its normal size afterwards. In
+	// containerPolicies each container may have its own multiplier; the boosts of a pod end together, after the longest
+	// duration. Default: not set.
 	// +optional
 	StartupBoost *StartupBoost `json:"startupBoost,omitempty"`
 }

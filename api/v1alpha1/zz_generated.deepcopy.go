@@ -967,6 +967,16 @@ func (in *ContainerSeed) DeepCopyInto(out *ContainerSeed) {
 		x := (*in).DeepCopy()
 		*out = &x
 	}
+	if in.CPULimitMost != nil {
+		in, out := &in.CPULimitMost, &out.CPULimitMost
+		x := (*in).DeepCopy()
+		*out = &x
+	}
+	if in.MemoryLimitMost != nil {
+		in, out := &in.MemoryLimitMost, &out.MemoryLimitMost
+		x := (*in).DeepCopy()
+		*out = &x
+	}
 	if in.CPUBoost != nil {
 		in, out := &in.CPUBoost, &out.CPUBoost
 		*out = new(CPUBoost)

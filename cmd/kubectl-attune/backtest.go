@@ -173,7 +173,7 @@ func (f *backtestFlags) usage(ctx context.Context, env *environment, policies []
 	if f.policy != "" {
 		settings, err = readSettings(env, f.policy)
 	}
-	trace.settings = settings.Recommender
+	trace.settings = settings
 	return trace, err
 }
 
@@ -292,7 +292,7 @@ type traceFile struct {
 	env  *environment
 	path string
 	// settings are the judged settings. A sweep does not use them.
-	settings recommender.Settings
+	settings policy.Settings
 	bounds   usage.Most // bounds of plausible samples, from --node
 	pool     input.Pool
 }
@@ -306,7 +306,7 @@ func (t traceFile) each(_ context.Context, want func(string) bool, yield func(co
 			return nil
 		}
 		t.env.dropImplausible(of, t.bounds, recommender.Size{})
-		return yield(container{Series: of, settings: t.settings, part: part})
+		return yield(container{Series: of, settings: *t.settings.For(containerOf(of.ID)), part: part})
 	}
 	if t.pool.Given() { // replicas may be anywhere in the file
 		all, err := t.env.readUsage(t.path, t.pool)

@@ -195,7 +195,7 @@ func (l *liveUsage) each(ctx context.Context, want func(string) bool, yield func
 		id, settings := workload.IdentityOf(rec), l.of[policyOf(rec)]
 		var names []string
 		for _, of := range rec.Spec.Containers {
-			if !settings.Resize.Excluded[of.Name] && want(connect.SeriesID(id, of.Name)) {
+			if !settings.Resize.Excludes(of.Name) && want(connect.SeriesID(id, of.Name)) {
 				names = append(names, of.Name)
 			}
 		}
@@ -214,7 +214,7 @@ func (l *liveUsage) each(ctx context.Context, want func(string) bool, yield func
 				continue
 			}
 			l.env.printDropped(of.ID, csvfile.DropAbove(of, mostOn(rec)))
-			if err := yield(container{of, settings.Recommender, sizeOf(sizes[name]), float64(i+1) / float64(len(l.recs))}); err != nil {
+			if err := yield(container{of, *settings.For(name), sizeOf(sizes[name]), float64(i+1) / float64(len(l.recs))}); err != nil {
 				return err
 			}
 		}

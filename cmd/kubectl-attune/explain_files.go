@@ -49,17 +49,19 @@ func explainFiles(env *environment, flags offlineFlags) error {
 	}
 	answer := answers.Explanation{Containers: []answers.ExplainedContainer{}}
 	for _, s := range series {
-		if settings.Resize.Excluded[s.ID] {
-			env.printNote("container %s is skipped: the policy excludes it (excludedContainers)", s.ID)
+		name := containerOf(s.ID)
+		if settings.Resize.Excludes(name) {
+			env.printNote("container %s is skipped: the policy excludes it (excludedContainers, or mode Off in containerPolicies)", s.ID)
 			continue
 		}
+		of := *settings.For(name)
 		dropped := env.dropImplausible(s, flags.node.Bounds(), size)
 		steps := stepsOf(s, settings.Recommender, at)
 		input := recommender.Input{
 			Container: s.ID,
 			Profile:   recommender.NewProfile(steps, settings.Recommender.QueryStep),
-			Estimates: adaptive.Of(history.AsStored(steps, settings.Recommender.QueryStep), settings.Recommender),
-			Settings:  settings.Recommender,
+			Estimates: adaptive.Of(history.AsStored(steps, settings.Recommender.QueryStep), of),
+			Settings:  of,
 			Original:  size,
 			Now:       at,
 		}
@@ -201,6 +203,9 @@ func (e *environment) lastSample(path string, series []backtest.Series) (time.Ti
 	}
 	return time.UnixMilli(last).UTC(), nil
 }
+
+// containerOf returns the container's name in the name of a series, which is a container or ends with /CONTAINER.
+func containerOf(series string) string { return series[strings.LastIndex(series, "/")+1:] }
 
 // stepsOf returns the samples of the history window that ends at a time. It ignores later samples, so that the answer
 // is the one that the operator would have given then.

@@ -336,9 +336,7 @@ func follow(to Recent, p *v1alpha1.AttunePolicy, settings policy.Settings, m mat
 // the other workloads, whose pods must not be counted as its own. since: see Controller.since.
 func interest(p *v1alpha1.AttunePolicy, settings policy.Settings, m matched, since time.Time) history.Interest {
 	in := history.Interest{Policy: p.Name, Namespace: p.Namespace, Source: settings.Source, Since: since, Neighbours: m.neighbours}
-	if settings.StartupBoost != nil {
-		in.Startup = settings.StartupBoost.Duration
-	}
+	in.Startup = settings.Resize.Boost // the longest of the containers
 	in.Workloads, in.Members = wantedHistories(p, settings, m)
 	return in
 }

@@ -58,7 +58,7 @@ func (r reader) view(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomme
 	if pass.settings.Strategy == v1alpha1.StrategyAdaptive {
 		v.History.Estimates = map[string]*[2]recommender.Estimate{}
 		for container := range v.History.Profiles {
-			v.History.Estimates[container] = adaptive.Of(r.history.Steps(pass.key(w, container)), pass.settings.Recommender)
+			v.History.Estimates[container] = adaptive.Of(r.history.Steps(pass.key(w, container)), *pass.settings.For(container))
 		}
 	}
 	return v

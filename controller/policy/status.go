@@ -257,7 +257,7 @@ func saved(r report) (sum answers.SavedAmounts) {
 		}
 		containers := r.recommendations[i].Spec.Containers
 		for j := range containers {
-			sum = sum.Plus(answers.SavedByTarget(&containers[j], &r.settings.Recommender, current(w, r.settings, containers[j].Name), answers.StandingReplicas(w)))
+			sum = sum.Plus(answers.SavedByTarget(&containers[j], r.settings.For(containers[j].Name), current(w, r.settings, containers[j].Name), answers.StandingReplicas(w)))
 		}
 	}
 	return sum

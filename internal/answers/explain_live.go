@@ -85,7 +85,7 @@ func (l liveExplanation) injected() (found []InjectedContainer) {
 				if l.Workload.Rollout.InProgress { // a pod of an older template may have had it there
 					reason = "not in the newest pod template"
 				}
-				if l.Settings != nil && l.Settings.Resize.Excluded[c.Name] {
+				if l.Settings != nil && l.Settings.Resize.Excludes(c.Name) {
 					reason += ", and the policy excludes it"
 				}
 				i = len(found)
@@ -126,7 +126,7 @@ func (l liveExplanation) container(stored *v1alpha1.ContainerTarget) (ExplainedC
 func (l liveExplanation) addPods(explained *ExplainedContainer, stored *v1alpha1.ContainerTarget) {
 	var shown *podStep
 	to := heading{
-		move: recommender.Move{Container: stored.Name, Settings: l.Settings.Recommender, Largest: podview.LargestNode(l.Recommendation.Spec.LargestNode),
+		move: recommender.Move{Container: stored.Name, Settings: *l.Settings.For(stored.Name), Largest: podview.LargestNode(l.Recommendation.Spec.LargestNode),
 			CPULimitFloor:    podview.FromPointer(recommender.CPU, stored.CPULimitFloor),
 			MemoryLimitFloor: podview.FromPointer(recommender.Memory, stored.MemoryLimitFloor),
 			OOMFloor:         resize.OOMFloorOf(l.Recommendation.Status.Floors, stored.Name, l.now)},
@@ -143,7 +143,7 @@ func (l liveExplanation) addPods(explained *ExplainedContainer, stored *v1alpha1
 		shown = next(template, template, facts)
 		if policy.SizesNewPods(l.Recommendation.Spec.Mode) { // new pods get the whole target
 			whole := resize.Merge(template, resize.Unheld(*stored))
-			if !l.Settings.Recommender.Of[recommender.Memory].AllowDecrease {
+			if !l.Settings.For(stored.Name).Of[recommender.Memory].AllowDecrease {
 				whole[recommender.Memory] = podview.Greater(whole[recommender.Memory], template[recommender.Memory])
 			}
 			created = holdsOf(allowed(&facts, template, recommender.Change{Next: whole}).Holds)

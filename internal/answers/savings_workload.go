@@ -221,12 +221,12 @@ func (x *counter) missing() int32 {
 
 // available counts one container of that many replicas and records why resources are blocked.
 func (x *counter) available(t *v1alpha1.ContainerTarget, has recommender.Size, replicas int32) {
-	saved := SavedByTarget(t, &x.Settings.Recommender, has, replicas)
+	saved := SavedByTarget(t, x.Settings.For(t.Name), has, replicas)
 	x.out.Available = x.out.Available.Plus(saved)
 	target := podview.FromResources(t.Target)
 	for _, r := range recommender.Resources {
 		from, to := has[r].Request, target[r].Request
-		switch reason, message := blockedBy(t.Holds, &x.Settings.Recommender, r, from, to); {
+		switch reason, message := blockedBy(t.Holds, x.Settings.For(t.Name), r, from, to); {
 		case reason != "":
 			x.recordNotCounted(NotCounted{Container: t.Name, Resource: r.String(), Reason: reason, Message: message})
 		case from == 0 && to > 0:

@@ -102,7 +102,7 @@ func (l Level) ofCluster() bool {
 }
 
 // OfPolicy reports whether the level is an AttunePolicy or an AttuneClusterPolicy, the highest level.
-func (l Level) OfPolicy() bool { return l == Policy || l.ofCluster() }
+func (l Level) OfPolicy() bool { return l.base() == Policy || l.ofCluster() }
 
 // Scope has the namespaces that a cluster policy selects. The zero value selects no namespace.
 type Scope struct {

@@ -66,11 +66,17 @@ func (o *overlay) invalid(field, format string, args ...any) {
 // clash adds a problem between fields. pick has recorded their levels, so read the fields first.
 func (o *overlay) clash(fields []string, format string, args ...any) {
 	levels := podview.Map(fields, func(field string) Level { return o.origin[field] })
+	addProblem(o, Problem{Fields: fields, Levels: levels, Sentence: fmt.Sprintf(format, args...)})
+}
+
+// addProblem adds a problem, within the limits of InvalidConfig.
+func addProblem(o *overlay, problem Problem) {
 	o.found++
 	// Count by levels: the problems of one object must not hide those of another.
-	same := slices.DeleteFunc(slices.Clone(o.problems), func(p Problem) bool { return !slices.Equal(p.Levels, levels) })
+	same := slices.DeleteFunc(slices.Clone(o.problems), func(p Problem) bool { return !slices.Equal(p.Levels, problem.Levels) })
 	if len(same) <= MostProblems { // one more, so that the message can say that there are more
-		o.problems = append(o.problems, Problem{Fields: fields, Levels: levels, Sentence: clip.Marked(fmt.Sprintf(format, args...), mostOfSentence)})
+		problem.Sentence = clip.Marked(problem.Sentence, mostOfSentence)
+		o.problems = append(o.problems, problem)
 	}
 }
 
@@ -80,7 +86,7 @@ func (o *overlay) clash(fields []string, format string, args ...any) {
 func (o *overlay) quote(path string, value any) string {
 	level := o.origin[path]
 	if private(path) && !o.owns(level) {
-		return "(" + levelNames[level] + ")"
+		return "(" + levelNames[level.base()] + ")"
 	}
 	text := fmt.Sprint(value)
 	if s, ok := value.(fmt.Stringer); ok {
@@ -90,7 +96,7 @@ func (o *overlay) quote(path string, value any) string {
 		text = `""`
 	}
 	if !level.OfPolicy() {
-		return fmt.Sprintf("%s (%s)", text, levelNames[level])
+		return fmt.Sprintf("%s (%s)", text, levelNames[level.base()])
 	}
 	return text
 }

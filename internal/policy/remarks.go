@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -29,6 +30,16 @@ func UnlikelyBound(r recommender.Resource, bound resource.Quantity, minimum bool
 	return ""
 }
 
+// unlikelyMinimum returns a sentence about a minimum of CPU that few nodes have.
+func unlikelyMinimum(path string, of *recommender.Settings) []string {
+	if least := podview.ToPointer(recommender.CPU, of.Of[recommender.CPU].MinAllowed); least != nil {
+		if why := UnlikelyBound(recommender.CPU, *least, true); why != "" {
+			return []string{path + "cpu.minAllowed " + least.String() + " " + why}
+		}
+	}
+	return nil
+}
+
 // ineffective are fields that a strategy or a mode ignores.
 type ineffective struct {
 	with   string
@@ -44,9 +55,10 @@ func (s Settings) Remarks() []string {
 	for _, doubt := range s.Doubts {
 		remarks = append(remarks, doubt.Sentence+". Until then attune requests at least 4Mi")
 	}
-	if least := podview.ToPointer(recommender.CPU, s.Recommender.Of[recommender.CPU].MinAllowed); least != nil {
-		if why := UnlikelyBound(recommender.CPU, *least, true); why != "" {
-			remarks = append(remarks, "cpu.minAllowed "+least.String()+" "+why)
+	remarks = append(remarks, unlikelyMinimum("", &s.Recommender)...)
+	for _, name := range slices.Sorted(maps.Keys(s.Containers)) {
+		if path := containerNames + "[" + name + "]."; s.Origin[path+"cpu.minAllowed"] != "" {
+			remarks = append(remarks, unlikelyMinimum(path, &s.Containers[name].Recommender)...)
 		}
 	}
 	estimator := []string{"cpu.percentile", "cpu.overhead", "cpu.burstSensitivity", "memory.percentile", "memory.overhead", "memory.burstSensitivity"}
@@ -68,10 +80,47 @@ func (s Settings) Remarks() []string {
 			"updateStrategy.schedule.windows", "updateStrategy.schedule.daysOfWeek", timezone, "sloGuardrails")},
 		{"updateStrategy.schedule without windows and daysOfWeek", s.Resize.Mode != v1alpha1.UpdateInitial && len(schedule.Windows) == 0 && len(schedule.Days) == 0, []string{timezone}},
 	} {
-		set := slices.DeleteFunc(i.fields, func(field string) bool { return !s.Origin[field].OfPolicy() })
-		if i.of && len(set) > 0 {
+		if set := s.ofPolicy(i.fields); i.of && len(set) > 0 {
 			remarks = append(remarks, strings.Join(set, ", ")+": no effect with "+i.with+". Remove the fields from the policy")
 		}
+	}
+	return append(remarks, s.ineffectiveEntries()...)
+}
+
+// ofPolicy returns which of some fields the policy sets, those of its containers included.
+func (s Settings) ofPolicy(fields []string) []string {
+	set := slices.DeleteFunc(slices.Clone(fields), func(field string) bool { return !s.Origin[field].OfPolicy() })
+	if len(s.Containers) == 0 {
+		return set
+	}
+	for _, path := range slices.Sorted(maps.Keys(s.Origin)) {
+		if _, field, ok := entryOf(path); ok && slices.Contains(fields, field) && s.Origin[path].OfPolicy() {
+			set = append(set, path)
+		}
+	}
+	return set
+}
+
+// ineffectiveEntries returns sentences about fields of containers that attune does not size.
+func (s Settings) ineffectiveEntries() (remarks []string) {
+	without := map[string][]string{}
+	for _, path := range slices.Sorted(maps.Keys(s.Origin)) {
+		entry, field, ok := entryOf(path)
+		if !ok || !s.Origin[path].OfPolicy() {
+			continue
+		}
+		name := strings.TrimSuffix(strings.TrimPrefix(entry, containerNames+"["), "]")
+		resource, _, nested := strings.Cut(field, ".")
+		switch of := s.Resize.Containers[name]; {
+		case s.Resize.Excludes(name) && (nested || field != "mode"):
+			without[entry+", which attune does not size"] = append(without[entry+", which attune does not size"], path)
+		case nested && resource == recommender.CPU.String() && of.Uncontrolled[recommender.CPU] != "",
+			nested && resource == recommender.Memory.String() && of.Uncontrolled[recommender.Memory] != "":
+			without[entry+".controlledResources"] = append(without[entry+".controlledResources"], path)
+		}
+	}
+	for _, with := range slices.Sorted(maps.Keys(without)) {
+		remarks = append(remarks, strings.Join(without[with], ", ")+": no effect with "+with+". Remove the fields from the policy")
 	}
 	return remarks
 }

@@ -64,6 +64,7 @@ func resolve(o *overlay, operator Operator) (Settings, error) {
 		s.Resize.Boost = s.StartupBoost.Duration
 	}
 	o.checkCombinations(s)
+	containerSettings(o, &s)
 	s.Doubts = o.doubts
 	if len(o.problems) > 0 {
 		return s, &InvalidConfig{Problems: o.problems}
@@ -156,7 +157,7 @@ func (o *overlay) nodeGroup() string {
 	return group
 }
 
-// estimates reads the settings of the recommender. CPU may always decrease, because too little CPU does not kill a
+// estimates reads the settings of the recommender. Entries of containerPolicies are read by it too (entry). CPU may always decrease, because too little CPU does not kill a
 // container; memory only with memory.allowDecrease.
 func (o *overlay) estimates(source usage.SourceSettings) recommender.Settings {
 	s := recommender.Settings{
@@ -260,9 +261,14 @@ func (o *overlay) rules(source usage.SourceSettings, guardrails []v1alpha1.SLOGu
 		RateWindow:           source.RateWindow,
 		Excluded:             o.excluded(),
 		Guardrails:           guardrails,
-		RaiseBeforeKill: oneOf(o, "memory.raiseBeforeKill", raiseBeforeKill, raises,
-			func(l layer) *v1alpha1.RaiseBeforeKill { return l.Memory.RaiseBeforeKill }) == v1alpha1.RaiseAuto,
+		RaiseBeforeKill:      raisesMemory(o),
 	}
+}
+
+// raisesMemory reads memory.raiseBeforeKill.
+func raisesMemory(o *overlay) bool {
+	return oneOf(o, "memory.raiseBeforeKill", raiseBeforeKill, raises,
+		func(l layer) *v1alpha1.RaiseBeforeKill { return l.Memory.RaiseBeforeKill }) == v1alpha1.RaiseAuto
 }
 
 // observation is safetyObservationPeriod, or canary.observationPeriod if that is not set. Each is merged over the
@@ -313,13 +319,18 @@ func (o *overlay) capped(r v1alpha1.EvictionRanking) v1alpha1.EvictionRanking {
 // the level that set a field. The policy loop computes targets again when it changes. It is the first 8 bytes of the
 // SHA-256 of the settings' JSON, in hexadecimal.
 func (s Settings) Digest() string {
+	containers := make(map[string]recommender.Settings, len(s.Containers))
+	for name, of := range s.Containers {
+		containers[name] = of.Recommender
+	}
 	return clip.Digest(struct {
 		Recommender recommender.Settings
+		Containers  map[string]recommender.Settings `json:",omitempty"`
 		Source      usage.SourceSettings
 		Strategy    v1alpha1.Strategy
 		Risk        v1alpha1.Risk
 		Excluded    map[string]bool
-	}{s.Recommender, s.Source, s.Strategy, s.Risk, s.Resize.Excluded}, 8)
+	}{s.Recommender, containers, s.Source, s.Strategy, s.Risk, s.Resize.Excluded}, 8)
 }
 
 // The built-in values of fields that no layer sets. The CRDs have no defaults: a default that the API server writes

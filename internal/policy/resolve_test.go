@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -109,6 +110,8 @@ strategy: Workload
 node: {eviction: Enabled, evictionRanking: High, group: checkout}
 adaptive: {risk: Low}
 excludedContainers: [istio-proxy]
+containerPolicies:
+- {containerName: side, controlledResources: [memory], memory: {maxAllowed: 1Gi, raiseBeforeKill: Auto}}
 sloGuardrails:
 - {name: errors, query: "sum(rate(errors[5m]))", threshold: "-0.5", comparison: "<="}
 paused: true
@@ -117,7 +120,7 @@ paused: true
 func everythingSettings(t *testing.T) policy.Settings {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	require.NoError(t, err)
-	return policy.Settings{
+	s := policy.Settings{
 		Recommender: recommender.Settings{
 			HistoryWindow: 14 * 24 * time.Hour, QueryStep: 10 * time.Minute, MinimumDataPoints: 20,
 			Of: [2]recommender.ResourceSettings{
@@ -134,7 +137,8 @@ func everythingSettings(t *testing.T) policy.Settings {
 				Days:     map[time.Weekday]bool{time.Saturday: true, time.Sunday: true},
 				Location: berlin,
 			},
-			RateWindow: 15 * time.Minute, Boost: 90 * time.Second, Excluded: map[string]bool{"istio-proxy": true},
+			RateWindow: 15 * time.Minute, Boost: 90 * time.Second, Excluded: map[string]bool{"istio-proxy": true, "side": false},
+			Containers: map[string]resize.ContainerRules{"side": {RaiseBeforeKill: true, Uncontrolled: [2]string{memoryOnly}}, "*": {Boost: 90 * time.Second}},
 			Guardrails: []v1alpha1.SLOGuardrail{{Name: "errors", Query: "sum(rate(errors[5m]))", Threshold: "-0.5", Comparison: "<="}},
 		},
 		Source: usage.SourceSettings{
@@ -157,7 +161,14 @@ func everythingSettings(t *testing.T) policy.Settings {
 		Weight:          100,
 		Pricing:         policy.Pricing{Currency: "$"},
 	}
+	side := policy.Container{Recommender: s.Recommender}
+	side.Recommender.Of[recommender.CPU].Uncontrolled, side.Recommender.Of[recommender.Memory].MaxAllowed = memoryOnly, 1<<30
+	s.Containers = map[string]*policy.Container{"side": &side}
+	return s
 }
+
+// memoryOnly is the field of the entry that leaves CPU alone.
+const memoryOnly = "containerPolicies[side].controlledResources"
 
 // Every field arrives from every level, with its origin.
 func TestEveryFieldAtEveryLevel(t *testing.T) {
@@ -183,6 +194,9 @@ func TestEveryFieldAtEveryLevel(t *testing.T) {
 				want, other := elsewhere[path]
 				if !other {
 					want = level
+				}
+				if strings.Contains(path, "[side].") {
+					want += ", containerPolicies[side]"
 				}
 				assert.Equal(t, want, origin, path)
 			}

@@ -70,8 +70,10 @@ type Settings struct {
 	EvictionRanking v1alpha1.EvictionRanking
 	// NodeGroup names pods whose usage peaks together; empty means that the pods of one workload form a group.
 	NodeGroup string
-	// StartupBoost is nil if pods start without a boost.
+	// StartupBoost is nil if pods start without a boost. BoostOf has the boost of one container.
 	StartupBoost *Boost
+	// Containers are the settings of the containers that containerPolicies names (For).
+	Containers map[string]*Container
 	// Weight decides which of several policies owns a workload; the highest wins.
 	Weight int32
 	// Spared are the pods that attune never lowers; SpareNone for an AttunePolicy.
@@ -89,9 +91,37 @@ type Settings struct {
 	Scraped bool
 }
 
-// For returns the settings of the recommender for one container.
+// Container has the settings of one container, merged over those of the policy.
+type Container struct {
+	// Recommender has the settings of its targets.
+	Recommender recommender.Settings
+	// StartupBoost is nil if the container starts without a boost.
+	StartupBoost *Boost
+}
+
+// container returns the settings of an entry of containerPolicies: the one with the exact name, otherwise the one for
+// every container; nil: there is none.
+func (s *Settings) container(name string) *Container {
+	if of := s.Containers[name]; of != nil {
+		return of
+	}
+	return s.Containers[resize.EveryContainer]
+}
+
+// For returns the settings of the recommender for one container. They must not be changed.
 func (s *Settings) For(container string) *recommender.Settings {
+	if of := s.container(container); of != nil {
+		return &of.Recommender
+	}
 	return &s.Recommender
+}
+
+// BoostOf returns the startup boost of one container; nil: it has none.
+func (s *Settings) BoostOf(container string) *Boost {
+	if of := s.container(container); of != nil {
+		return of.StartupBoost
+	}
+	return s.StartupBoost
 }
 
 // Boost is more CPU for a starting pod.
@@ -142,13 +172,15 @@ func Fields(cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespac
 
 // Object names the object that set a field. sizedBy is the policy of the workloads of a namespace.
 func (l Level) Object(sizedBy v1alpha1.PolicyRef, namespace string) string {
-	switch l {
+	base := l.base()
+	within := string(l[len(base):])
+	switch base {
 	case Policy:
-		return cmp.Or(string(sizedBy.Kind), string(v1alpha1.PolicyKindNamespaced)) + " " + sizedBy.Name
+		return cmp.Or(string(sizedBy.Kind), string(v1alpha1.PolicyKindNamespaced)) + " " + sizedBy.Name + within
 	case Namespace:
-		return fmt.Sprintf("AttuneNamespaceDefaults %s of %s", v1alpha1.DefaultsName, namespace)
+		return fmt.Sprintf("AttuneNamespaceDefaults %s of %s%s", v1alpha1.DefaultsName, namespace, within)
 	case Cluster:
-		return "AttuneDefaults " + v1alpha1.DefaultsName
+		return "AttuneDefaults " + v1alpha1.DefaultsName + within
 	}
 	return string(l)
 }

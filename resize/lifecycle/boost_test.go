@@ -47,7 +47,7 @@ func TestAcceptedBoostAnnotations(t *testing.T) {
 		"a limit below the request":   {limited, annotationOf("400m", "200m", "100m"), 10, false},
 		"another container's":         {limited, v1alpha1.Seeded{Boosted: []v1alpha1.BoostedContainer{{Name: "other"}}}, 10, false},
 	} {
-		got := Boosted(running(c.has), c.note, c.least)
+		got := Boosted(running(c.has), c.note, func(string) recommender.Amount { return c.least })
 		assert.Equal(t, c.believed, len(got) == 1, "%s: %v", name, got)
 	}
 }

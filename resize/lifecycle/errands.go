@@ -52,8 +52,8 @@ const boostWatch = time.Minute
 // Boosted returns the containers that still have their startup boost, each with its CPU after the boost. A pod's
 // annotation lists them. Every user who can write pods in the namespace can edit it, so it is only a hint. It counts if
 // the container has exactly the annotated request, and only to lower the CPU, to no less than a boost can have started
-// from (plausible). least is the lowest request that the policy allows, in millicores; 0: no bound.
-func Boosted(pod *corev1.Pod, seeded v1alpha1.Seeded, least recommender.Amount) []podview.Container {
+// from (plausible). least returns the lowest request that the policy allows a container, in millicores; 0: no bound.
+func Boosted(pod *corev1.Pod, seeded v1alpha1.Seeded, least func(container string) recommender.Amount) []podview.Container {
 	var boosted []podview.Container
 	for _, c := range podview.Resizable(pod) {
 		i := slices.IndexFunc(seeded.Boosted, func(b v1alpha1.BoostedContainer) bool { return b.Name == c.Name })
@@ -61,7 +61,7 @@ func Boosted(pod *corev1.Pod, seeded v1alpha1.Seeded, least recommender.Amount) 
 			continue
 		}
 		has, base := podview.ReadSpec(c.Resources)[recommender.CPU], baseOf(seeded.Boosted[i])
-		if has.Request == podview.AmountOf(recommender.CPU, seeded.Boosted[i].CPURequest) && plausible(has, base, least) {
+		if has.Request == podview.AmountOf(recommender.CPU, seeded.Boosted[i].CPURequest) && plausible(has, base, least(c.Name)) {
 			boosted = append(boosted, podview.Container{Name: c.Name, Sidecar: podview.IsSidecar(pod, c), Size: recommender.Size{recommender.CPU: base}})
 		}
 	}
@@ -107,16 +107,16 @@ func BoostLeft(pod *corev1.Pod, boosted []podview.Container, duration time.Durat
 // Later ones get it only after a run of longRun. Together that is at most three boosts an hour.
 const quickRestarts, longRun = 2, 30 * time.Minute
 
-// Reboost is a policy's startup boost for containers that restart.
+// Reboost is the startup boost of a container that restarts.
 type Reboost struct {
 	// Multiplier of the CPU request, greater than 1, and for how long it applies.
 	Multiplier float64
 	Duration   time.Duration
-	// Most is the highest CPU request of the policy, in millicores; 0: no bound.
+	// Most is the highest CPU request that the policy allows, in millicores; 0: no bound.
 	Most recommender.Amount
-	// Target returns a container's recommended CPU request, in millicores; 0: not known. A boost is not more than the
+	// Target is the container's recommended CPU request, in millicores; 0: not known. A boost is not more than the
 	// multiple of it: if the record of a boost is lost, the next one must not multiply the boosted CPU.
-	Target func(container string) recommender.Amount
+	Target recommender.Amount
 	// LimitsFollow: the CPU limit keeps its ratio to the request. Otherwise it stays, and bounds the request.
 	LimitsFollow bool
 }
@@ -124,13 +124,17 @@ type Reboost struct {
 // Restarted returns the containers that had a startup boost when the pod was created and restarted within the boost's
 // duration, each with its boosted CPU. The amounts come from the container's present size and the policy: the pod's
 // annotation, which users can edit, only names the containers. A container whose resizePolicy restarts it for a change of
-// CPU gets none, nor one in a crash loop (quickRestarts, longRun).
-func (b Reboost) Restarted(pod *corev1.Pod, seeded v1alpha1.Seeded, now time.Time) (boosted []podview.Container) {
+// CPU gets none, nor one in a crash loop (quickRestarts, longRun). of returns the boost of a container; nil: it has none.
+func Restarted(pod *corev1.Pod, seeded v1alpha1.Seeded, now time.Time, of func(container string) *Reboost) (boosted []podview.Container) {
 	statuses := podview.Statuses(pod)
 	for _, c := range podview.Resizable(pod) {
 		status := statuses[c.Name]
 		named := slices.ContainsFunc(seeded.Boosted, func(b v1alpha1.BoostedContainer) bool { return b.Name == c.Name })
-		if !named || status == nil || status.State.Running == nil || !mayBoostAgain(status) ||
+		if !named || status == nil || status.State.Running == nil || !mayBoostAgain(status) {
+			continue
+		}
+		b := of(c.Name)
+		if b == nil ||
 			now.Sub(status.State.Running.StartedAt.Time) >= b.Duration || podview.RestartPolicyFor(c, corev1.ResourceCPU) == corev1.RestartContainer {
 			continue
 		}
@@ -138,7 +142,7 @@ func (b Reboost) Restarted(pod *corev1.Pod, seeded v1alpha1.Seeded, now time.Tim
 			continue
 		}
 		has := podview.ReadSpec(c.Resources)[recommender.CPU]
-		if to := b.of(has, b.Target(c.Name)); to.Request > has.Request {
+		if to := b.of(has); to.Request > has.Request {
 			boosted = append(boosted, podview.Container{Name: c.Name, Sidecar: podview.IsSidecar(pod, c), Size: recommender.Size{recommender.CPU: to}})
 		}
 	}
@@ -163,10 +167,10 @@ func KilledAfterStart(pod *corev1.Pod, started time.Time) *podview.OOM {
 }
 
 // of returns the boosted CPU of a container, rounded up to a whole millicore.
-func (b Reboost) of(has recommender.Allocation, target recommender.Amount) recommender.Allocation {
+func (b *Reboost) of(has recommender.Allocation) recommender.Allocation {
 	to, base := has, has.Request
-	if target > 0 {
-		base = min(base, target)
+	if b.Target > 0 {
+		base = min(base, b.Target)
 	}
 	to.Request = recommender.Amount(math.Ceil(float64(base) * b.Multiplier))
 	if b.Most > 0 {

@@ -547,7 +547,11 @@ func deadlineOf(record v1alpha1.ResizeRecord) time.Time {
 func WatchFor(record v1alpha1.ResizeRecord, rules resize.Rules) time.Duration {
 	period := rules.Observation
 	if record.Wave == resize.WaveReboost {
-		return rules.Boost
+		lasts := time.Duration(0)
+		for _, c := range record.Desired {
+			lasts = max(lasts, rules.Of(c.Name).Boost)
+		}
+		return lasts
 	}
 	if record.Wave == resize.WaveBoost {
 		period = min(period, boostWatch)

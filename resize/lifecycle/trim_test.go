@@ -40,10 +40,10 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	out["Apply"], out["Effect"] = out["PlanFor"], out["PlanFor"]
 	boosted := Boosted(pod, v1alpha1.Seeded{Boosted: []v1alpha1.BoostedContainer{{
 		Name: "app", CPURequest: pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU], BaseCPURequest: quantity("20m"),
-	}}}, 1)
+	}}}, func(string) recommender.Amount { return 1 })
 	left, known := BoostLeft(pod, boosted, time.Hour, noon)
 	end, refusal := PlanBack(pod, boosted, caps, noon, WaveBoost, ReasonBoost)
-	out["Restarted"] = Reboost{Multiplier: 2, Duration: time.Hour, Target: func(string) recommender.Amount { return 0 }}.Restarted(pod, v1alpha1.Seeded{Boosted: []v1alpha1.BoostedContainer{{Name: "app"}}}, noon)
+	out["Restarted"] = Restarted(pod, v1alpha1.Seeded{Boosted: []v1alpha1.BoostedContainer{{Name: "app"}}}, noon, func(string) *Reboost { return &Reboost{Multiplier: 2, Duration: time.Hour} })
 	first, unstarted := PlanToStart(pod, wished, caps, noon)
 	out["PlanToStart"] = []any{first, unstarted}
 	out["Boosted"], out["BoostLeft"], out["PlanBack"] = boosted, []any{left, known}, []any{exact, kept, end, refusal}

@@ -86,7 +86,7 @@ func (v View) inputFor(c *corev1.Container) recommender.Input {
 	input := recommender.Input{
 		Container: c.Name,
 		Profile:   v.History.Profiles[c.Name],
-		Settings:  v.Settings.Recommender,
+		Settings:  *v.Settings.For(c.Name),
 		Estimates: v.History.Estimates[c.Name],
 		Original:  v.original(c),
 		Killed:    resize.LimitFloorOf(v.Status.Floors, c.Name, v.Now),

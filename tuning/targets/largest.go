@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
@@ -50,13 +51,13 @@ func (v View) largestNode() *v1alpha1.LargestNode {
 }
 
 // largestPod returns the bound of created pods for the webhook, which does not read nodes. If limits follow requests,
-// the bound of limits is at most maxAllowed.
+// the bound of limits is at most the highest maxAllowed of the containers; limitMost has a lower one.
 func (v View) largestPod() v1alpha1.Resources {
 	var size recommender.Size
 	for _, r := range recommender.Resources {
 		size[r] = recommender.Allocation{Request: v.Largest[r], Limit: v.Largest[r]}
-		if of := v.Settings.Recommender.Of[r]; of.LimitsFollow && of.MaxAllowed > 0 && v.Settings.Strategy != v1alpha1.StrategyNode {
-			size[r].Limit = min(cmp.Or(v.Largest[r], of.MaxAllowed), of.MaxAllowed)
+		if most := v.highestLimit(r); most > 0 {
+			size[r].Limit = min(cmp.Or(v.Largest[r], most), most)
 		}
 		for _, c := range Sized(v.Workload.Template, v.Settings) {
 			if size[r].Limit > 0 {
@@ -65,6 +66,35 @@ func (v View) largestPod() v1alpha1.Resources {
 		}
 	}
 	return podview.ToResources(size)
+}
+
+// maxLimit returns the maxAllowed to which the limit of a container is raised at most; 0: no bound.
+func (v View) maxLimit(container string, r recommender.Resource) recommender.Amount {
+	if of := &v.Settings.For(container).Of[r]; of.LimitsFollow && v.Settings.Strategy != v1alpha1.StrategyNode {
+		return of.MaxAllowed
+	}
+	return 0
+}
+
+// highestLimit returns the highest maxLimit of the sized containers; 0: one of them has no bound.
+func (v View) highestLimit(r recommender.Resource) (highest recommender.Amount) {
+	for _, c := range Sized(v.Workload.Template, v.Settings) {
+		most := v.maxLimit(c.Name, r)
+		if most == 0 {
+			return 0
+		}
+		highest = max(highest, most)
+	}
+	return highest
+}
+
+// limitMost returns the bound of a container's limit that is lower than that of the pod (largestPod); nil: there is none.
+func (v View) limitMost(container string, r recommender.Resource) *resource.Quantity {
+	most := v.maxLimit(container, r)
+	if most == 0 || most == v.highestLimit(r) {
+		return nil
+	}
+	return podview.ToPointer(r, max(most, v.killed(container, r)))
 }
 
 // withinNodes blocks a resource of raised containers if the pod would request more than the largest node has and more

@@ -76,7 +76,7 @@ func (v View) memoryLimits(c *corev1.Container) []v1alpha1.MemoryLimit {
 	now, known := v.Limits[c.Name]
 	template, last := v.original(c)[recommender.Memory].Limit, len(limits)-1
 	switch {
-	case template == 0, known && now.Limit < template, !v.Settings.Recommender.Of[recommender.Memory].LimitsFollow:
+	case template == 0, known && now.Limit < template, !v.Settings.For(c.Name).Of[recommender.Memory].LimitsFollow:
 		return nil
 	case !known, last >= 0 && podview.AmountOf(recommender.Memory, limits[last].Limit) == now.Limit:
 		return limits
@@ -134,7 +134,7 @@ func (v View) plateau(container string, from, to time.Time) recommender.Amount {
 // it; nil: the ratio applies, or limits are left alone.
 func (v View) followedLimit(t v1alpha1.ContainerTarget) *resource.Quantity {
 	was, taught := v.originalOf(t.Name)[recommender.Memory], resize.LimitFloorOf(v.Status.Floors, t.Name, v.Now).Taught
-	if !v.Settings.Recommender.Of[recommender.Memory].LimitsFollow || was.Request == 0 || was.Request == was.Limit ||
+	if !v.Settings.For(t.Name).Of[recommender.Memory].LimitsFollow || was.Request == 0 || was.Request == was.Limit ||
 		recommender.FollowedLimit(v.limitUsage(t.Name, t.MemoryLimits), taught) == 0 {
 		return nil
 	}

@@ -46,7 +46,7 @@ func (v sharer) seed(container string, floors [2]recommender.Floor, t v1alpha1.C
 		if !known || seed.Request[r] == 0 {
 			continue
 		}
-		most := v.Settings.Recommender.Of[r].MaxAllowed
+		most := v.Settings.For(container).Of[r].MaxAllowed
 		week := (node.Demand{Peak: usage.RoundUp()}).Within(r, floors[r].Amount, most).Peak
 		seed.Request[r] = damped(r, v.storedTarget(container)[r].Request, max(seed.Request[r], week))
 	}
@@ -76,7 +76,7 @@ func (v sharer) storedTarget(container string) recommender.Size {
 // node's room by writing a number. The base of other replicas does not apply to this pod; its node measures it.
 func (v sharer) demand(container string, floors [2]recommender.Floor, t v1alpha1.ContainerTarget) v1alpha1.ContainerDemand {
 	const cpu, memory = recommender.CPU, recommender.Memory
-	settings, learned := v.Settings.Recommender, resize.RequestFloorsOf(v.Status.Floors, container, v.originalOf(container)[recommender.Memory].Limit, v.Now)
+	settings, learned := v.Settings.For(container), resize.RequestFloorsOf(v.Status.Floors, container, v.originalOf(container)[recommender.Memory].Limit, v.Now)
 	var least, most recommender.Size
 	var peaks, days, max7d [2]recommender.Amount
 	for _, r := range recommender.Resources {
@@ -125,7 +125,7 @@ func (v sharer) demand(container string, floors [2]recommender.Floor, t v1alpha1
 func (v sharer) limitMost(c *corev1.Container, demand v1alpha1.ContainerDemand) recommender.Amount {
 	const memory = recommender.Memory
 	learned := resize.FloorsOf(v.Status.Floors, c.Name, v.Now)[memory]
-	if ceiling := recommender.MemoryCeiling(v.original(c)[memory], learned, v.Settings.Recommender.Of[memory].MinAllowed); ceiling > 0 {
+	if ceiling := recommender.MemoryCeiling(v.original(c)[memory], learned, v.Settings.For(c.Name).Of[memory].MinAllowed); ceiling > 0 {
 		return ceiling
 	}
 	seed := podview.First(ptr.Deref(v.Stored.Seed, v1alpha1.Seed{}).Containers, func(s v1alpha1.ContainerSeed) bool { return s.Name == c.Name })

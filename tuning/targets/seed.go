@@ -128,7 +128,7 @@ func (v seeder) answerKills(t v1alpha1.ContainerTarget, s *v1alpha1.ContainerSee
 	s.AllowMemoryDecrease = false
 	original, scaled := v.originalOf(t.Name)[recommender.Memory], resize.HeldFor(t.Holds, recommender.Memory, resize.ReasonHPA)
 	switch {
-	case original.Limit > 0 && v.Settings.Recommender.Of[recommender.Memory].LimitsFollow && !(scaled && (original.Request == 0 || original.Request == original.Limit)):
+	case original.Limit > 0 && v.Settings.For(t.Name).Of[recommender.Memory].LimitsFollow && !(scaled && (original.Request == 0 || original.Request == original.Limit)):
 		s.MemoryLimitFloor = podview.ToPointer(recommender.Memory, max(floor, podview.FromPointer(recommender.Memory, s.MemoryLimitFloor)))
 	case original.Limit == 0 && !scaled:
 		s.MemoryRequest = podview.ToPointer(recommender.Memory, max(floor, podview.FromPointer(recommender.Memory, s.MemoryRequest)))
@@ -143,19 +143,21 @@ func (v seeder) fresh(t v1alpha1.ContainerTarget, verified *v1alpha1.Resources) 
 	}
 	size := podview.FromResources(t.Target)
 	if v.usesVerified && verified != nil {
-		size = v.withinBounds(v.aboveFloors(t.Name, v.atLeastTemplate(t.Name, podview.FromResources(*verified))))
+		size = v.withinBounds(t.Name, v.aboveFloors(t.Name, v.atLeastTemplate(t.Name, podview.FromResources(*verified))))
 		if !v.verifiedUnderTheSameLimit(t.Name) {
 			size[recommender.Memory].Request = recommender.Brake(size[recommender.Memory].Request, v.ceiling(t.Name))
 		}
 	}
+	settings := v.Settings.For(t.Name)
 	s := v1alpha1.ContainerSeed{
 		Name:                t.Name,
-		AllowMemoryDecrease: v.Settings.Recommender.Of[recommender.Memory].AllowDecrease,
-		CPULimitFollows:     v.Settings.Recommender.Of[recommender.CPU].LimitsFollow,
-		MemoryLimitFollows:  v.Settings.Recommender.Of[recommender.Memory].LimitsFollow,
+		AllowMemoryDecrease: settings.Of[recommender.Memory].AllowDecrease,
+		CPULimitFollows:     settings.Of[recommender.CPU].LimitsFollow,
+		MemoryLimitFollows:  settings.Of[recommender.Memory].LimitsFollow,
 	}
 	if req := size[recommender.CPU].Request; req > 0 && !barred(t.Holds, recommender.CPU) {
-		s.CPURequest, s.CPUBoost = podview.ToPointer(recommender.CPU, req), v.cpuBoost()
+		s.CPURequest, s.CPUBoost = podview.ToPointer(recommender.CPU, req), v.cpuBoost(t.Name)
+		s.CPULimitMost = v.limitMost(t.Name, recommender.CPU)
 		if s.CPULimitFollows {
 			s.CPULimitFloor = t.CPULimitFloor
 		}
@@ -164,9 +166,9 @@ func (v seeder) fresh(t v1alpha1.ContainerTarget, verified *v1alpha1.Resources) 
 		s.MemoryLimitFloor = nil
 	} else {
 		s.MemoryRequest, s.MemoryLimit = podview.ToPointer(recommender.Memory, size[recommender.Memory].Request), v.followedLimit(t)
-		floor := v.Settings.Recommender.Of[recommender.Memory].RaisedWithin(podview.FromPointer(recommender.Memory, t.MemoryLimitFloor),
+		floor := settings.Of[recommender.Memory].RaisedWithin(podview.FromPointer(recommender.Memory, t.MemoryLimitFloor),
 			v.killed(t.Name, recommender.Memory), v.originalOf(t.Name)[recommender.Memory])
-		s.MemoryLimitFloor = podview.ToPointer(recommender.Memory, floor)
+		s.MemoryLimitFloor, s.MemoryLimitMost = podview.ToPointer(recommender.Memory, floor), v.limitMost(t.Name, recommender.Memory)
 	}
 	return s
 }
@@ -190,7 +192,7 @@ func (v seeder) verifiedUnderTheSameLimit(container string) bool {
 // ceiling returns the memory limit above which a container is not raised without an OOM kill, in bytes; 0: no
 // ceiling.
 func (v View) ceiling(container string) recommender.Amount {
-	settings := v.Settings.Recommender.Of[recommender.Memory]
+	settings := &v.Settings.For(container).Of[recommender.Memory]
 	if !settings.LimitsFollow {
 		return 0
 	}
@@ -222,7 +224,7 @@ func (v seeder) storedSeed(t v1alpha1.ContainerTarget) (v1alpha1.ContainerSeed, 
 
 // upToDate applies the current floors and the policy's current bounds to a stored seed.
 func (v seeder) upToDate(s v1alpha1.ContainerSeed) v1alpha1.ContainerSeed {
-	size := v.withinBounds(v.aboveFloors(s.Name, podview.FromResources(v1alpha1.Resources{CPURequest: s.CPURequest, MemoryRequest: s.MemoryRequest})))
+	size := v.withinBounds(s.Name, v.aboveFloors(s.Name, podview.FromResources(v1alpha1.Resources{CPURequest: s.CPURequest, MemoryRequest: s.MemoryRequest})))
 	s.CPURequest, s.MemoryRequest = podview.ToPointer(recommender.CPU, size[recommender.CPU].Request), podview.ToPointer(recommender.Memory, size[recommender.Memory].Request)
 	return s
 }
@@ -248,9 +250,9 @@ func (v seeder) aboveFloors(container string, size recommender.Size) recommender
 
 // withinBounds limits a size to minAllowed and maxAllowed, which may be newer than the size. 0 is no maximum, and a
 // request of 0 stays 0.
-func (v seeder) withinBounds(size recommender.Size) recommender.Size {
+func (v seeder) withinBounds(container string, size recommender.Size) recommender.Size {
 	for _, r := range recommender.Resources {
-		of := v.Settings.Recommender.Of[r]
+		of := &v.Settings.For(container).Of[r]
 		if size[r].Request == 0 {
 			continue
 		}
@@ -262,15 +264,15 @@ func (v seeder) withinBounds(size recommender.Size) recommender.Size {
 	return size
 }
 
-// cpuBoost returns the startup boost of the policy; nil: not set. Most caps the boosted request at maxAllowed.
-func (v seeder) cpuBoost() *v1alpha1.CPUBoost {
-	b := v.Settings.StartupBoost
+// cpuBoost returns the startup boost of a container; nil: not set. Most caps the boosted request at maxAllowed.
+func (v seeder) cpuBoost(container string) *v1alpha1.CPUBoost {
+	b := v.Settings.BoostOf(container)
 	if b == nil {
 		return nil
 	}
 	return &v1alpha1.CPUBoost{
 		Multiplier: v1alpha1.Decimal(strconv.FormatFloat(b.Multiplier, 'f', -1, 64)),
-		Most:       podview.ToPointer(recommender.CPU, v.Settings.Recommender.Of[recommender.CPU].MaxAllowed),
+		Most:       podview.ToPointer(recommender.CPU, v.Settings.For(container).Of[recommender.CPU].MaxAllowed),
 	}
 }
 

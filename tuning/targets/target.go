@@ -24,7 +24,7 @@ func Sized(template *corev1.PodTemplateSpec, settings policy.Settings) []*corev1
 	if template == nil {
 		return nil
 	}
-	return slices.DeleteFunc(podview.ResizableIn(&template.Spec), func(c *corev1.Container) bool { return settings.Resize.Excluded[c.Name] })
+	return slices.DeleteFunc(podview.ResizableIn(&template.Spec), func(c *corev1.Container) bool { return settings.Resize.Excludes(c.Name) })
 }
 
 // containerTarget converts a recommendation to the API type. Amounts become quantities, the confidence a decimal with

@@ -1,6 +1,7 @@
 package pod
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 
@@ -117,10 +118,11 @@ func (f *frame) wanted(r recommender.Resource, s *ask, was recommender.Allocatio
 // limitMost is the amount above which no limit is raised; 0: no bound. It may be maxAllowed, above which the floor of a
 // memory limit takes precedence, up to what the largest node has. The floor of a CPU limit is for decreases.
 func (f *frame) limitMost(r recommender.Resource, s *ask) recommender.Amount {
-	if f.largest[r].Limit == 0 || r == recommender.CPU {
-		return f.largest[r].Limit
+	most := recommender.Brake(cmp.Or(f.largest[r].Limit, s.limitMost), s.limitMost)
+	if most == 0 || r == recommender.CPU {
+		return most
 	}
-	return max(f.largest[r].Limit, recommender.Brake(s.limitFloor, f.largest[r].Request))
+	return max(most, recommender.Brake(s.limitFloor, f.largest[r].Request))
 }
 
 // raisedLimit raises a limit to its floor if the seed has no request: the floor comes from an OOM kill, and the

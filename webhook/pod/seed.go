@@ -133,6 +133,8 @@ type ask struct {
 	limit recommender.Amount
 	// limitFloor is the least memory limit, or the CPU limit that a decrease leaves; 0: none.
 	limitFloor recommender.Amount
+	// limitMost is the amount above which the limit is not raised, in addition to frame.largest; 0: none.
+	limitMost recommender.Amount
 	// mayLower allows amounts below the size with which the pod was created.
 	mayLower bool
 	// bothMove changes the limit of a Guaranteed pod with its request, whatever limitFollows is.
@@ -193,6 +195,7 @@ func readContainer(s *v1alpha1.ContainerSeed, strategy v1alpha1.Strategy, raiseO
 			request:      amountAt(recommender.CPU, s.CPURequest),
 			limitFollows: s.CPULimitFollows,
 			limitFloor:   amountAt(recommender.CPU, s.CPULimitFloor),
+			limitMost:    amountAt(recommender.CPU, s.CPULimitMost),
 			mayLower:     !raiseOnly,
 			bothMove:     node || s.CPULimitFollows,
 		},
@@ -201,6 +204,7 @@ func readContainer(s *v1alpha1.ContainerSeed, strategy v1alpha1.Strategy, raiseO
 			limitFollows: s.MemoryLimitFollows,
 			limit:        amountAt(recommender.Memory, s.MemoryLimit),
 			limitFloor:   amountAt(recommender.Memory, s.MemoryLimitFloor),
+			limitMost:    amountAt(recommender.Memory, s.MemoryLimitMost),
 			mayLower:     s.AllowMemoryDecrease && !raiseOnly,
 			// A seed of Node without a limit is from a policy that leaves limits alone.
 			bothMove: s.MemoryLimit != nil || s.MemoryLimitFollows || node && s.MemoryRequest == nil,

@@ -125,7 +125,7 @@ func queries(guardrails []v1alpha1.SLOGuardrail) (remarks []string) {
 const mostText = 4096
 
 var mostEntries = map[string]int{
-	"sloGuardrails": 16, "windows": 24, "daysOfWeek": 7, "excludedContainers": 64, "labels": 8, "headers": 16,
+	"sloGuardrails": 16, "windows": 24, "daysOfWeek": 7, "excludedContainers": 64, "containerPolicies": 64, "controlledResources": 2, "labels": 8, "headers": 16,
 	"queryParameters": 16, "namespaces": 1000,
 }
 
