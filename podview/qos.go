@@ -1,6 +1,8 @@
 package podview
 
 import (
+	"cmp"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/recommender"
@@ -32,6 +34,20 @@ func (q *QOS) Add(size recommender.Size) {
 		// zero, with a limit set, is not Guaranteed.
 		q.loose = q.loose || a.Limit <= 0 || a.Request != a.Limit
 	}
+}
+
+// CreatesGuaranteed reports whether a template creates pods of the QoS class Guaranteed from containers of these sizes.
+// The API server sets a missing request to the limit.
+func CreatesGuaranteed(template *corev1.PodSpec, sizeOf func(*corev1.Container) recommender.Size) bool {
+	var q QOS
+	for _, c := range AllContainers(&corev1.Pod{Spec: *template}) {
+		size := sizeOf(c)
+		for r, a := range size {
+			size[r].Request = cmp.Or(a.Request, a.Limit)
+		}
+		q.Add(size)
+	}
+	return q.Class() == corev1.PodQOSGuaranteed
 }
 
 // Class returns the class of the sizes added so far.

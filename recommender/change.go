@@ -16,6 +16,9 @@ const deadBandPercent = 10
 // compare Next with Live to see whether there is a change: a held resource may still get a higher limit.
 func NextStep(m Move) Change {
 	change := Change{Next: m.Live}
+	if m.Guaranteed {
+		m.Settings.Of[CPU].Limits = LimitRule{}
+	}
 	for _, resource := range Resources {
 		s := newStep(&m, resource)
 		if s.settings.Uncontrolled != "" {
@@ -104,7 +107,7 @@ func (s *step) limitFollows() bool {
 
 // pinned reports whether request and limit are equal and must stay equal.
 func (s *step) pinned() bool {
-	return s.limitFollows() && s.original.pinned() && s.live.pinned()
+	return s.limitFollows() && s.original.pinned() && s.live.pinned() && s.settings.Limits == (LimitRule{})
 }
 
 // request is the next request, within the limit. The order of the cases is the order of precedence: no target, no live
@@ -199,6 +202,9 @@ func (s *step) limit() Amount {
 	if !s.limitFollows() {
 		return s.live.Limit
 	}
+	if s.settings.Limits != (LimitRule{}) {
+		return s.ruled()
+	}
 	limit := max(Brake(Brake(LimitFor(s.resource, s.original, s.next.Request, s.keptLimit), s.largest), s.ceiling), s.next.Request)
 	limit = s.resource.CapLimit(s.original, Allocation{Request: s.next.Request, Limit: limit}, s.settings.limitMost(s.limitFloor)).Limit
 	limit = max(limit, min(s.keptLimit, s.live.Limit))
@@ -216,11 +222,12 @@ func (s *step) limit() Amount {
 }
 
 // caughtUp is the next limit of a request that stays within its dead band. If a memory limit could not be lowered with
-// its request, it is lowered here later, by capped steps of its own.
+// its request, it is lowered here later, by capped steps of its own. A CPU limit that a rule sets follows a changed rule
+// in both directions.
 func (s *step) caughtUp(limit Amount) Amount {
 	live := Allocation{Request: s.live.Limit}
 	band := step{resource: s.resource, live: live, settings: s.settings}
-	if s.hold != SmallChange || limit > s.live.Limit || WithinDeadBand(s.live.Limit, limit) {
+	if s.hold != SmallChange || limit > s.live.Limit && !s.settings.Limits.Sets() || WithinDeadBand(s.live.Limit, limit) {
 		return s.live.Limit
 	}
 	next := band.capped(limit)

@@ -34,6 +34,8 @@ type ResourceSettings struct {
 	MaxChangePercent int
 	// LimitsFollow: limits keep the original ratio to the request; otherwise limits do not change.
 	LimitsFollow bool
+	// Limits replaces the original ratio where limits follow; only of CPU.
+	Limits LimitRule `json:",omitzero"`
 	// AllowDecrease allows lowering the request.
 	AllowDecrease bool
 	// Uncontrolled is the field by which the policy leaves request and limit of the resource as they are; empty: attune

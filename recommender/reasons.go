@@ -130,7 +130,7 @@ func whyBounds(c *chain, s sentence, before, after Amount) sentence {
 	default:
 		s = s.within(c)
 	}
-	return s.rounded(c.resource, clamped, after)
+	return whyLimit(c, s.rounded(c.resource, clamped, after), after)
 }
 
 // rounded writes how the amount within the bounds was rounded.

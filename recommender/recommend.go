@@ -30,6 +30,8 @@ type Input struct {
 	Implausible [2]Implausible
 	// CountRuns: the workload runs from time to time (Jobs); a few whole runs count as much as many steps.
 	CountRuns bool
+	// Guaranteed: the template's pods have the QoS class Guaranteed, so their limits stay equal to their requests.
+	Guaranteed bool
 	// Now is the time of the decision.
 	Now time.Time
 }
@@ -96,6 +98,9 @@ func Target(in Input) Recommendation { return recommend(&in, nil) }
 
 func recommend(in *Input, t *trace) Recommendation {
 	r := Recommendation{Container: in.Container}
+	if in.Guaranteed {
+		in.Settings.Of[CPU].Limits = LimitRule{}
+	}
 	for _, resource := range Resources {
 		c := chainOf(in, resource)
 		r.countEvidence(&c)
@@ -141,6 +146,8 @@ type Move struct {
 	Live Size
 	// Original is the container's size before attune; its ratio of limit to request is kept.
 	Original Size
+	// Guaranteed: the pod has the QoS class Guaranteed, so its limits stay equal to its requests.
+	Guaranteed bool
 	// Settings of the workload's policy: bounds, the cap of one step, whether limits follow, and whether memory may be
 	// lowered.
 	Settings Settings

@@ -172,6 +172,10 @@ func (c *chain) limit(request Amount) Amount {
 	switch {
 	case !c.settings.LimitsFollow:
 		return c.original.Limit
+	case c.settings.Limits.Remove:
+		return 0
+	case c.settings.Limits.Sets():
+		return raiseToLeast(c.original.Limit, c.settings.Limits.Limit(c.original, c.original.Limit, request, c.limitFloor), LeastCPULimit)
 	case c.original.pinned():
 		return request
 	}
@@ -187,7 +191,16 @@ func (c *chain) limit(request Amount) Amount {
 // keptLimit is the CPU limit below which usage lowers none; 0 if ratio and maxAllowed set none below it, or the limit
 // does not follow.
 func (c *chain) keptLimit(request Amount) Amount {
-	if request == 0 || !c.settings.LimitsFollow || c.original.Limit == 0 || c.original.pinned() {
+	if request == 0 || !c.settings.LimitsFollow || c.original.Limit == 0 {
+		return 0
+	}
+	if rule := c.settings.Limits; rule.Sets() {
+		if c.limitFloor <= rule.Limit(c.original, c.original.Limit, request, 0) {
+			return 0
+		}
+		return c.limitFloor
+	}
+	if c.original.pinned() {
 		return 0
 	}
 	plain := Allocation{Request: request, Limit: LimitFor(CPU, c.original, request, 0)}

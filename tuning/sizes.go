@@ -53,7 +53,7 @@ func (d *starter) nextSizes(pod *corev1.Pod) []podview.Container {
 		change := recommender.NextStep(recommender.Move{
 			Container: t.Name, Target: target, Live: has.Size, Original: originals[t.Name],
 			Largest: podview.LargestNode(d.view.Rec.Spec.LargestNode), CPULimitFloor: podview.FromPointer(recommender.CPU, t.CPULimitFloor),
-			MemoryLimitFloor: floor, OOMFloor: resize.OOMFloorOf(d.learned.floors, t.Name, d.view.Now),
+			Guaranteed: podview.Guaranteed(pod), MemoryLimitFloor: floor, OOMFloor: resize.OOMFloorOf(d.learned.floors, t.Name, d.view.Now),
 			Settings: *d.view.Policy.Settings.For(t.Name),
 		})
 		if scaledOnMemory(d.view.Autoscalers, t) {

@@ -270,7 +270,7 @@ func (d *starter) boostAgain() {
 		if b == nil {
 			return nil
 		}
-		return &lifecycle.Reboost{Multiplier: b.Multiplier, Duration: b.Duration, Most: cpu.MaxAllowed, LimitsFollow: cpu.LimitsFollow,
+		return &lifecycle.Reboost{Multiplier: b.Multiplier, Duration: b.Duration, Most: cpu.MaxAllowed, LimitsFollow: cpu.LimitsFollow, Limits: cpu.Limits,
 			Target: podview.FromPointer(recommender.CPU, d.view.target(container).Target.CPURequest)}
 	}
 	for _, pod := range d.view.Live() {

@@ -339,6 +339,9 @@ type ContainerSeed struct {
 	// limit is not changed.
 	// +optional
 	CPULimitFollows bool `json:"cpuLimitFollows,omitempty"`
+	// CPULimitRule replaces the ratio of the CPU limit (cpu.limits). Not set: the ratio counts.
+	// +optional
+	CPULimitRule *CPULimitRule `json:"cpuLimitRule,omitempty"`
 	// MemoryLimitFollows: the memory limit keeps the ratio to the request that the pod was created with. If false,
 	// the limit is not changed.
 	// +optional
@@ -366,6 +369,22 @@ type ContainerSeed struct {
 	// CPUBoost gives the container more CPU while it starts.
 	// +optional
 	CPUBoost *CPUBoost `json:"cpuBoost,omitempty"`
+}
+
+// CPULimitRule is the rule for the CPU limit of a container at admission (cpu.limits).
+type CPULimitRule struct {
+	// Remove the CPU limit, unless the pod is Guaranteed or its namespace requires CPU limits.
+	// +optional
+	Remove bool `json:"remove,omitempty"`
+	// RatioThousandths is the ratio of limit to request, times 1000. Not set: the ratio with which the pod is created.
+	// +optional
+	RatioThousandths int64 `json:"ratioThousandths,omitempty"`
+	// Min is the smallest limit, in cores.
+	// +optional
+	Min *resource.Quantity `json:"min,omitempty"`
+	// Max is the largest limit, in cores.
+	// +optional
+	Max *resource.Quantity `json:"max,omitempty"`
 }
 
 // CPUBoost multiplies the CPU of a container at admission.

@@ -359,7 +359,35 @@ type CPUSettings struct {
 	// duration. Default: not set.
 	// +optional
 	StartupBoost *StartupBoost `json:"startupBoost,omitempty"`
+
+	// Limits sets what happens to the CPU limit of a container that has one; a container without one gets none.
+	// Keep: the limit keeps the ratio of the original resources. Remove: new pods have no CPU limit; running pods keep
+	// theirs, and pods of the QoS class Guaranteed, and of namespaces that require CPU limits, as well.
+	// {ratio: "3", min: 500m, max: "4"}: the limit is the request times ratio, at least min and at most max. At least
+	// one of the three is set; without ratio the original one counts. Guaranteed pods keep request = limit. Not
+	// together with controlledValues RequestsOnly. Built-in default: Keep.
+	// +optional
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Limits *CPULimits `json:"limits,omitempty"`
 }
+
+// CPULimits is the word Keep or Remove, or an object with ratio, min and max. Such a union has no structural schema, so
+// the validating webhook checks it. Every JSON value decodes without an error: one stored object with an invalid value
+// must not keep the operator from reading all others.
+type CPULimits struct {
+	// JSON is the value as it was written, at most MaxCPULimits bytes of it.
+	JSON string `json:"-"`
+}
+
+// MaxCPULimits is the size limit of cpu.limits, in bytes. A longer value is cut, and invalid.
+const MaxCPULimits = 1 << 10
+
+// The words for cpu.limits.
+const (
+	CPULimitsKeep   = "Keep"
+	CPULimitsRemove = "Remove"
+)
 
 // MaxBoost is the greatest multiplier of a StartupBoost. If a pod has more CPU than that, attune did not boost it.
 const MaxBoost = 100

@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/input"
 	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/adaptive"
 	"attune.io/attune/recommender/backtest"
@@ -63,6 +65,8 @@ func explainFiles(env *environment, flags offlineFlags) error {
 			Estimates: adaptive.Of(history.AsStored(steps, settings.Recommender.QueryStep), of),
 			Settings:  of,
 			Original:  size,
+
+			Guaranteed: podview.CreatesGuaranteed(&corev1.PodSpec{Containers: make([]corev1.Container, 1)}, func(*corev1.Container) recommender.Size { return size }),
 			Now:       at,
 		}
 		input.Implausible = csvfile.InDay(s, dropped, at)

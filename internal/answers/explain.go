@@ -183,7 +183,7 @@ func ExplainOffline(in recommender.Input) ExplainedContainer {
 	rec := recommender.Recommend(in)
 	// The step towards the target comes from the same function as for a running pod.
 	to := heading{
-		move: recommender.Move{Container: in.Container, CPULimitFloor: rec.CPULimitFloor, MemoryLimitFloor: rec.MemoryLimitFloor,
+		move: recommender.Move{Container: in.Container, Guaranteed: in.Guaranteed, CPULimitFloor: rec.CPULimitFloor, MemoryLimitFloor: rec.MemoryLimitFloor,
 			OOMFloor: max(in.Floors[recommender.Memory].Amount, in.Killed.Amount), Settings: in.Settings},
 		holds: holdsOf(rec.Holds),
 	}

@@ -140,6 +140,7 @@ func (l liveExplanation) addPods(explained *ExplainedContainer, stored *v1alpha1
 	var created []Hold
 	if template, known := l.template[stored.Name]; known {
 		facts := l.factsOfTemplate(stored.Name)
+		to.move.Guaranteed = podview.CreatesGuaranteed(&l.Workload.Template.Spec, func(c *corev1.Container) recommender.Size { return podview.ReadSpec(c.Resources) })
 		shown = next(template, template, facts)
 		if policy.SizesNewPods(l.Recommendation.Spec.Mode) { // new pods get the whole target
 			whole := resize.Merge(template, resize.Unheld(*stored))
@@ -154,6 +155,7 @@ func (l liveExplanation) addPods(explained *ExplainedContainer, stored *v1alpha1
 		if !ok {
 			continue
 		}
+		to.move.Guaranteed = podview.Guaranteed(pod)
 		taken := next(has.Size, l.original(pod, stored.Name, has.Size), resize.FactsOf(pod, podview.ContainerOf(pod, stored.Name), l.now))
 		if len(explained.Pods) == 0 || taken.moves() && !shown.moves() {
 			shown = taken

@@ -20,7 +20,13 @@ type Bound struct {
 	min, max recommender.Amount
 	// ratio is the largest limit / request; 0 if not set.
 	ratio Ratio
+	// defaulted: containers without a limit get one.
+	defaulted bool
 }
+
+// NeedsLimit reports whether a container without a limit is rejected (max, maxLimitRequestRatio) or gets one
+// (default): LimitRanger runs again after a webhook that changed the pod.
+func (b *Bound) NeedsLimit() bool { return b.max > 0 || b.ratio > 0 || b.defaulted }
 
 // BoundsOf combines LimitRanges into their strictest constraints: the largest minimum, the smallest maximum and the
 // smallest ratio of each resource. Items of other types, such as PersistentVolumeClaim, are ignored.
@@ -45,6 +51,9 @@ func tighten(of *[2]Bound, item *corev1.LimitRangeItem) {
 	for _, r := range recommender.Resources {
 		b := &of[r]
 		b.min = max(b.min, podview.AmountIn(r, item.Min))
+		if _, ok := item.Default[podview.NameOf(r)]; ok {
+			b.defaulted = true
+		}
 		if most, ok := item.Max[podview.NameOf(r)]; ok && !most.IsZero() {
 			b.max = least(b.max, max(1, podview.AtMost(r, most)))
 		}

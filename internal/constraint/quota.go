@@ -178,6 +178,10 @@ func (c Counted) restOfNewQuota(q *corev1.ResourceQuota, name corev1.ResourceNam
 	return max(0, hard-used)
 }
 
+// CountsLimit reports whether the quota counts the limits of a resource. The API server then rejects a pod that has a
+// container without such a limit.
+func (x *QuotaLeft) CountsLimit(r recommender.Resource) bool { return x.of[r].Limit != math.MaxInt64 }
+
 // Admits reports whether the growth of a pod from one effective allocation to another fits the quota. A pod that does
 // not grow always fits: without attune it would have the same amounts.
 func (x *QuotaLeft) Admits(r recommender.Resource, from, to recommender.Allocation) bool {

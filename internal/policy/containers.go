@@ -53,6 +53,7 @@ func containerSettings(o *overlay, s *Settings) {
 		s.Resize.Boost = max(s.Resize.Boost, rules.Boost)
 		e.exclude(o, s.Resize.Excluded)
 		e.checkCombinations(s, &settings)
+		leaveLimits(s.Strategy, &settings.Recommender)
 		e.report(o)
 	}
 }
@@ -153,6 +154,9 @@ func (e *entry) checkCombinations(s *Settings, of *Container) {
 	boosted.StartupBoost = of.StartupBoost
 	e.origin["updateStrategy.type"], e.origin["strategy"] = s.Origin["updateStrategy.type"], s.Origin["strategy"]
 	e.checkModes(boosted)
+	merged := *s
+	merged.Recommender = of.Recommender
+	checkLimits(&e.overlay, merged)
 }
 
 // report adds the problems, the doubts and the origins of the entry's own fields to those of the policy.

@@ -64,12 +64,13 @@ func (s Settings) Remarks() []string {
 	estimator := []string{"cpu.percentile", "cpu.overhead", "cpu.burstSensitivity", "memory.percentile", "memory.overhead", "memory.burstSensitivity"}
 	waves := []string{"cpu.maxChangePercent", "memory.maxChangePercent", "updateStrategy.cooldown", "updateStrategy.maxConcurrentResizes",
 		"updateStrategy.canary.percentage", "updateStrategy.canary.autoPromote"}
+	limits := []string{cpuLimits}
 	node := []string{"node.eviction", "node.evictionRanking", "node.group"}
 	const timezone = "updateStrategy.schedule.timezone"
 	schedule := s.Resize.Schedule
 	strategy, mode := "strategy "+string(s.Strategy), "updateStrategy.type "+string(s.Resize.Mode)
 	for _, i := range []ineffective{
-		{strategy, s.Strategy == v1alpha1.StrategyNode, slices.Concat(estimator, waves)},
+		{strategy, s.Strategy == v1alpha1.StrategyNode, slices.Concat(estimator, waves, limits)},
 		{strategy, s.Strategy == v1alpha1.StrategyAdaptive, slices.Concat(estimator, node)},
 		{strategy, s.Strategy == v1alpha1.StrategyWorkload, node},
 		{strategy, s.Strategy != v1alpha1.StrategyAdaptive, []string{"adaptive.risk"}},

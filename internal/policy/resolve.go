@@ -64,6 +64,7 @@ func resolve(o *overlay, operator Operator) (Settings, error) {
 		s.Resize.Boost = s.StartupBoost.Duration
 	}
 	o.checkCombinations(s)
+	leaveLimits(s.Strategy, &s.Recommender)
 	containerSettings(o, &s)
 	s.Doubts = o.doubts
 	if len(o.problems) > 0 {
@@ -171,7 +172,7 @@ func (o *overlay) estimates(source usage.SourceSettings) recommender.Settings {
 	if most := &s.Of[recommender.Memory].MaxAllowed; *most < leastMemoryBound { // a doubt
 		*most = recommender.Memory.RaiseToLeast(recommender.Allocation{}, recommender.Allocation{Request: *most}).Request
 	}
-	s.Of[recommender.CPU].AllowDecrease = true
+	s.Of[recommender.CPU].AllowDecrease, s.Of[recommender.CPU].Limits = true, limitRule(o)
 	s.Of[recommender.Memory].AllowDecrease = pick(o, "memory.allowDecrease", false, func(l layer) *bool { return l.Memory.AllowDecrease })
 	return s
 }

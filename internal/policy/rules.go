@@ -21,6 +21,7 @@ func (o *overlay) checkCombinations(s Settings) {
 	for _, r := range recommender.Resources {
 		o.checkBounds(s.Recommender.Of[r], r)
 	}
+	checkLimits(o, s)
 	o.checkWindows(s)
 	o.checkModes(s)
 }

@@ -119,6 +119,8 @@ type Reboost struct {
 	Target recommender.Amount
 	// LimitsFollow: the CPU limit keeps its ratio to the request. Otherwise it stays, and bounds the request.
 	LimitsFollow bool
+	// Limits replaces the ratio.
+	Limits recommender.LimitRule
 }
 
 // Restarted returns the containers that had a startup boost when the pod was created and restarted within the boost's
@@ -180,6 +182,8 @@ func (b *Reboost) of(has recommender.Allocation) recommender.Allocation {
 	case has.Limit == 0:
 	case has.Limit == has.Request: // the pod may be Guaranteed
 		to.Limit = to.Request
+	case b.LimitsFollow && b.Limits.Sets():
+		to.Limit = max(has.Limit, b.Limits.Limit(has, has.Limit, to.Request, 0))
 	case b.LimitsFollow:
 		to.Limit = max(has.Limit, recommender.Amount(math.Ceil(float64(has.Limit)*float64(to.Request)/float64(has.Request))))
 	default:

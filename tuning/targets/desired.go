@@ -92,6 +92,7 @@ func (v View) inputFor(c *corev1.Container) recommender.Input {
 		Killed:    resize.LimitFloorOf(v.Status.Floors, c.Name, v.Now),
 		Now:       v.Now,
 
+		Guaranteed:  v.guaranteed(),
 		Implausible: v.History.Implausible[c.Name],
 
 		NotRunning: !v.History.Silent,
@@ -107,6 +108,11 @@ func (v View) inputFor(c *corev1.Container) recommender.Input {
 		}
 	}
 	return input
+}
+
+// guaranteed reports whether new pods are of the QoS class Guaranteed without attune.
+func (v View) guaranteed() bool {
+	return v.Workload.Template != nil && podview.CreatesGuaranteed(&v.Workload.Template.Spec, v.original)
 }
 
 // implausible returns the stored block of a resource by implausible samples, or nil. After a restart, the dropped samples

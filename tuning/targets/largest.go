@@ -68,9 +68,10 @@ func (v View) largestPod() v1alpha1.Resources {
 	return podview.ToResources(size)
 }
 
-// maxLimit returns the maxAllowed to which the limit of a container is raised at most; 0: no bound.
+// maxLimit returns the maxAllowed to which the limit of a container is raised at most; 0: no bound, or cpu.limits has one
+// of its own.
 func (v View) maxLimit(container string, r recommender.Resource) recommender.Amount {
-	if of := &v.Settings.For(container).Of[r]; of.LimitsFollow && v.Settings.Strategy != v1alpha1.StrategyNode {
+	if of := &v.Settings.For(container).Of[r]; of.LimitsFollow && !of.Limits.Sets() && v.Settings.Strategy != v1alpha1.StrategyNode {
 		return of.MaxAllowed
 	}
 	return 0

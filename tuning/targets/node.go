@@ -56,15 +56,6 @@ func (v sharer) seed(container string, floors [2]recommender.Floor, t v1alpha1.C
 	return seed
 }
 
-// guaranteed reports whether new pods are of the QoS class Guaranteed without attune.
-func (v sharer) guaranteed() bool {
-	var class podview.QOS
-	for _, c := range podview.AllContainers(&corev1.Pod{Spec: v.Workload.Template.Spec}) {
-		class.Add(v.original(c))
-	}
-	return class.Class() == corev1.PodQOSGuaranteed
-}
-
 // storedTarget returns the stored target of a container; zero: none is stored.
 func (v sharer) storedTarget(container string) recommender.Size {
 	return podview.FromResources(podview.First(v.Stored.Containers, func(t v1alpha1.ContainerTarget) bool { return t.Name == container }).Target)

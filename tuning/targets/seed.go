@@ -114,7 +114,21 @@ func (v seeder) container(t v1alpha1.ContainerTarget) (v1alpha1.ContainerSeed, b
 		s.AllowMemoryDecrease, s.CPUBoost = false, nil
 	}
 	v.answerKills(t, &s)
+	if s.CPURequest != nil && t.Demand == nil {
+		s.CPULimitRule = limitRule(v.Settings.For(t.Name).Of[recommender.CPU].Limits)
+	}
 	return s, s.CPURequest != nil || s.MemoryRequest != nil || s.MemoryLimitFloor != nil
+}
+
+// limitRule returns the rule for CPU limits of created pods; nil: the ratio counts.
+func limitRule(rule recommender.LimitRule) *v1alpha1.CPULimitRule {
+	if rule == (recommender.LimitRule{}) {
+		return nil
+	}
+	return &v1alpha1.CPULimitRule{
+		Remove: rule.Remove, RatioThousandths: int64(rule.Thousandths),
+		Min: podview.ToPointer(recommender.CPU, rule.Min), Max: podview.ToPointer(recommender.CPU, rule.Max),
+	}
 }
 
 // answerKills raises the seed after an OOM kill although memory is blocked (resize.OOMFloor). It raises the limit, or

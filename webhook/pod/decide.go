@@ -138,6 +138,7 @@ func leave(p *Pod, rec *Recommendation, now time.Time) Decision {
 // containers that end are never sized.
 func seedUnits(p *Pod, units []unit, seed *Seed, generation string, ns *Namespace, d *Decision) {
 	f := frame{class: classOf(units, was), bounds: &ns.Bounds, largest: seed.Largest, sandboxed: p.withOverhead(recommender.Memory, recommender.Allocation{}).Request > 0}
+	f.limitKept = ns.limitKept(f.sandboxed)
 	podSizes := podSizesVolume(units)
 	for i := range units {
 		u := &units[i]
@@ -146,6 +147,7 @@ func seedUnits(p *Pod, units []unit, seed *Seed, generation string, ns *Namespac
 		if s == nil || !u.runs() {
 			continue
 		}
+		f.reportLimit(u, &s.Of[recommender.CPU], d)
 		volumes := u.facts.Volumes
 		sized := volumes
 		sized.Unbounded = sized.Unbounded || podSizes
@@ -358,4 +360,5 @@ const (
 	MemoryLimitKnown  Reason = resize.ReasonMemoryLimitKnown // the process may use more memory than a lower limit
 	MemoryVolume      Reason = resize.ReasonMemoryVolume     // the memory limit stays: a memory-backed volume may fill up to it
 	NodeCapacity      Reason = resize.ReasonNodeCapacity     // the pod would fit no node on which it may run
+	CPULimitNeeded    Reason = "CPULimitNeeded"              // cpu.limits Remove, but the pod or its namespace needs the limit
 )

@@ -3,6 +3,7 @@ package pod
 import (
 	"cmp"
 	"math"
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,8 @@ type frame struct {
 	// class is the class of the pod as it was created; bounds are the limits of its namespace.
 	class  corev1.PodQOSClass
 	bounds *constraint.Bounds
+	// limitKept is why no CPU limit is removed from the pod; empty: nothing prevents that.
+	limitKept string
 	// largest is the most that the pod may request (requests), and the most that limits are raised to (limits); 0:
 	// not known.
 	largest recommender.Size
@@ -32,8 +35,8 @@ type frame struct {
 // nothing but the arguments, so each review of a pod has the same result. If the seed cannot be applied, the
 // container keeps the size that it was created with, and the reason is not empty.
 //
-// The result always keeps these rules: a request is at most its limit; no value that was set becomes unset; request
-// and limit stay equal in a Guaranteed pod; if lowering is not allowed, neither falls below was; a changed amount is
+// The result always keeps these rules: a request is at most its limit; no value that was set becomes unset, except a CPU
+// limit that the policy removes (removes); request and limit stay equal in a Guaranteed pod; if lowering is not allowed, neither falls below was; a changed amount is
 // at least recommender.RaiseToLeast. A part of the change that resize.AllowedBySpec refuses is left out, with its reason.
 // If the template requests more than the seed was computed for, its author just changed it, and the pod is not lowered. In a Guaranteed pod the resource changes
 // only if request and limit may both change.
@@ -105,6 +108,9 @@ func (f *frame) wanted(r recommender.Resource, s *ask, was recommender.Allocatio
 		wanted.Limit = wanted.Request
 		return r.RaiseToLeast(was, wanted)
 	}
+	if f.removes(s, was) {
+		return r.RaiseToLeast(was, recommender.Allocation{Request: wanted.Request})
+	}
 	wanted.Limit = s.limitFor(r, was, wanted.Request)
 	if !s.mayLower {
 		wanted.Limit = max(wanted.Limit, was.Limit)
@@ -113,6 +119,35 @@ func (f *frame) wanted(r recommender.Resource, s *ask, was recommender.Allocatio
 		wanted.Request = r.WholeWithin(wanted.Limit, was.Request, wanted.Limit)
 	}
 	return r.CapLimit(was, r.RaiseToLeast(was, wanted), f.limitMost(r, s))
+}
+
+// removes reports whether the limit of a container is removed: it has one, and nothing needs it.
+func (f *frame) removes(s *ask, was recommender.Allocation) bool {
+	return s.rule.Remove && was.Limit > 0 && f.class == corev1.PodQOSBurstable && f.limitKept == ""
+}
+
+// reportLimit adds why a CPU limit that the policy removes stays.
+func (f *frame) reportLimit(u *unit, s *ask, d *Decision) {
+	if why := f.limitKept; s.rule.Remove && s.request > 0 && u.was[recommender.CPU].Limit > 0 && !f.removes(s, u.was[recommender.CPU]) {
+		if why == "" {
+			why = "the pod is Guaranteed, and without the limit it would be Burstable. Set a request below a limit in the pod template"
+		}
+		d.Blocked = append(d.Blocked, Blocked{Container: u.Name, Resource: recommender.CPU, Reason: CPULimitNeeded, Message: "the CPU limit stays: " + why})
+	}
+}
+
+// limitKept returns why the CPU limits of a pod cannot be removed; empty: nothing prevents that.
+func (ns *Namespace) limitKept(sandboxed bool) string {
+	counts := func(q constraint.QuotaLeft) bool { return q.CountsLimit(recommender.CPU) }
+	switch {
+	case ns.Bounds.Container[recommender.CPU].NeedsLimit() || ns.Bounds.Pod[recommender.CPU].NeedsLimit():
+		return "a LimitRange of the namespace has a default, max or maxLimitRequestRatio of CPU. Remove it"
+	case slices.ContainsFunc(ns.Quotas, counts):
+		return "a ResourceQuota of the namespace counts limits.cpu, and rejects containers without one. Remove limits.cpu from it"
+	case sandboxed:
+		return "the runtime class runs the pod in a VM, whose number of CPUs may come from the limit. Use cpu.limits Keep"
+	}
+	return ""
 }
 
 // limitMost is the amount above which no limit is raised; 0: no bound. It may be maxAllowed, above which the floor of a
@@ -147,6 +182,8 @@ func (s *ask) limitFor(r recommender.Resource, was recommender.Allocation, reque
 		return max(s.limit, s.limitFloor, request)
 	case s.limit > 0 && was.Limit > 0:
 		return max(s.limit, s.limitFloor, request, was.Limit)
+	case s.rule.Sets() && was.Limit > 0:
+		return s.rule.Limit(was, was.Limit, request, s.limitFloor)
 	case s.limitFollows && was.Limit > 0 && was.Request > 0:
 		limit := recommender.LimitFor(r, was, request, s.limitFloor)
 		if r == recommender.Memory { // request and floor are already within the ceiling, the ratio is not

@@ -72,6 +72,10 @@ func (w *writer) list(u *unit, name string, have *Quantities, of func(recommende
 		if u.will[r] == u.is[r] || amount == of(u.is[r]) && whole(r, *have.of(r)) {
 			continue
 		}
+		if amount == 0 {
+			w.remove(u, name, r)
+			continue
+		}
 		w.amount(u, name, there, r, amount)
 		there = true
 	}
@@ -90,6 +94,15 @@ func (w *writer) amount(u *unit, list string, there bool, r recommender.Resource
 		w.b = append(append(append(w.b, `","value":{"`...), r.String()...), `":`...)
 		w.b = append(appendAmount(w.b, r, a), '}')
 	}
+	w.close()
+}
+
+// remove removes an amount that is set; the empty list stays.
+func (w *writer) remove(u *unit, list string, r recommender.Resource) {
+	w.open("remove")
+	w.path(u)
+	w.b = append(append(w.b, '/'), list...)
+	w.b = append(append(append(w.b, '/'), r.String()...), '"')
 	w.close()
 }
 

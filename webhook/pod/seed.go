@@ -131,6 +131,8 @@ type ask struct {
 	limitFollows bool
 	// limit to set; 0: limitFollows decides. With limitFollows, usage follows its limit, and limit replaces the ratio.
 	limit recommender.Amount
+	// rule replaces the ratio of the CPU limit; the zero value: it does not.
+	rule recommender.LimitRule
 	// limitFloor is the least memory limit, or the CPU limit that a decrease leaves; 0: none.
 	limitFloor recommender.Amount
 	// limitMost is the amount above which the limit is not raised, in addition to frame.largest; 0: none.
@@ -194,6 +196,7 @@ func readContainer(s *v1alpha1.ContainerSeed, strategy v1alpha1.Strategy, raiseO
 		recommender.CPU: {
 			request:      amountAt(recommender.CPU, s.CPURequest),
 			limitFollows: s.CPULimitFollows,
+			rule:         readRule(s),
 			limitFloor:   amountAt(recommender.CPU, s.CPULimitFloor),
 			limitMost:    amountAt(recommender.CPU, s.CPULimitMost),
 			mayLower:     !raiseOnly,
@@ -210,6 +213,19 @@ func readContainer(s *v1alpha1.ContainerSeed, strategy v1alpha1.Strategy, raiseO
 			bothMove: s.MemoryLimit != nil || s.MemoryLimitFollows || node && s.MemoryRequest == nil,
 		},
 	}}
+}
+
+// readRule reads the rule for a CPU limit. Without limits that follow, or with an absurd amount, there is none.
+func readRule(s *v1alpha1.ContainerSeed) recommender.LimitRule {
+	of := s.CPULimitRule
+	if of == nil || !s.CPULimitFollows {
+		return recommender.LimitRule{}
+	}
+	rule := recommender.LimitRule{Remove: of.Remove, Min: amountAt(recommender.CPU, of.Min), Max: amountAt(recommender.CPU, of.Max)}
+	if of.RatioThousandths >= 1000 && of.RatioThousandths <= int64(podview.Plausible) {
+		rule.Thousandths = recommender.Amount(of.RatioThousandths)
+	}
+	return rule
 }
 
 // amountAt reads an optional quantity. A quantity that is absent, negative or beyond podview.Plausible is 0: the
