@@ -24,10 +24,16 @@ type PolicySettings struct {
 
 	// CPU settings.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.minAllowed) || string(self.minAllowed).size() <= 64 && !string(self.minAllowed).matches('[eE][-+]?[0-9]{3}') && isQuantity(string(self.minAllowed)) && quantity(string(self.minAllowed)).isGreaterThan(quantity('0'))",message="minAllowed must be a quantity greater than 0, e.g. 50m or 64Mi",fieldPath=".minAllowed"
+	// +kubebuilder:validation:XValidation:rule="!has(self.maxAllowed) || string(self.maxAllowed).size() <= 64 && !string(self.maxAllowed).matches('[eE][-+]?[0-9]{3}') && isQuantity(string(self.maxAllowed)) && quantity(string(self.maxAllowed)).isGreaterThan(quantity('0'))",message="maxAllowed must be a quantity greater than 0, e.g. 4 or 8Gi",fieldPath=".maxAllowed"
+	// +kubebuilder:validation:XValidation:rule="!has(self.minAllowed) || !has(self.maxAllowed) || string(self.minAllowed).size() > 64 || string(self.maxAllowed).size() > 64 || string(self.minAllowed).matches('[eE][-+]?[0-9]{3}') || string(self.maxAllowed).matches('[eE][-+]?[0-9]{3}') || !isQuantity(string(self.minAllowed)) || !isQuantity(string(self.maxAllowed)) || quantity(string(self.minAllowed)).compareTo(quantity(string(self.maxAllowed))) <= 0",message="cpu.minAllowed must be less than or equal to cpu.maxAllowed"
 	CPU *CPUSettings `json:"cpu,omitempty"`
 
 	// Memory settings.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.minAllowed) || string(self.minAllowed).size() <= 64 && !string(self.minAllowed).matches('[eE][-+]?[0-9]{3}') && isQuantity(string(self.minAllowed)) && quantity(string(self.minAllowed)).isGreaterThan(quantity('0'))",message="minAllowed must be a quantity greater than 0, e.g. 50m or 64Mi",fieldPath=".minAllowed"
+	// +kubebuilder:validation:XValidation:rule="!has(self.maxAllowed) || string(self.maxAllowed).size() <= 64 && !string(self.maxAllowed).matches('[eE][-+]?[0-9]{3}') && isQuantity(string(self.maxAllowed)) && quantity(string(self.maxAllowed)).isGreaterThan(quantity('0'))",message="maxAllowed must be a quantity greater than 0, e.g. 4 or 8Gi",fieldPath=".maxAllowed"
+	// +kubebuilder:validation:XValidation:rule="!has(self.minAllowed) || !has(self.maxAllowed) || string(self.minAllowed).size() > 64 || string(self.maxAllowed).size() > 64 || string(self.minAllowed).matches('[eE][-+]?[0-9]{3}') || string(self.maxAllowed).matches('[eE][-+]?[0-9]{3}') || !isQuantity(string(self.minAllowed)) || !isQuantity(string(self.maxAllowed)) || quantity(string(self.minAllowed)).compareTo(quantity(string(self.maxAllowed))) <= 0",message="memory.minAllowed must be less than or equal to memory.maxAllowed"
 	Memory *MemorySettings `json:"memory,omitempty"`
 
 	// UpdateStrategy sets how attune applies recommendations, when and how fast.
@@ -55,10 +61,10 @@ type PolicySettings struct {
 	// +kubebuilder:validation:MaxItems=64
 	ExcludedContainers []ContainerName `json:"excludedContainers,omitempty"`
 
-	// ContainerPolicies are the settings of single containers, init containers and sidecars included. A container uses
-	// the entry with its name, otherwise the entry "*". The fields of that entry take precedence over the policy's cpu
-	// and memory, field by field. Example: [{containerName: app, memory: {maxAllowed: 8Gi}}, {containerName: "*", mode:
-	// "Off"}]. Default: not set.
+	// ContainerPolicies are the settings of single containers and sidecars. A container uses the entry with its name,
+	// otherwise the entry "*", never both. The fields of that entry take precedence over the policy's cpu and memory,
+	// field by field. The list of a higher level replaces that of a lower one. Example: [{containerName: app, memory:
+	// {maxAllowed: 8Gi}}, {containerName: "*", mode: "Off"}]. Default: not set.
 	// +optional
 	// +listType=map
 	// +listMapKey=containerName
@@ -93,17 +99,17 @@ type ContainerName string
 
 // ContainerPolicy has the settings of one container, or of all containers without an entry of their own.
 type ContainerPolicy struct {
-	// ContainerName is the name of a container, an init container or a sidecar, e.g. app. "*" stands for every container
-	// without an entry of its own.
+	// ContainerName is the name of a container or a sidecar (an init container with restartPolicy Always), e.g. app. "*"
+	// stands for every container without an entry of its own. attune sizes no init containers that end.
 	ContainerName ContainerName `json:"containerName"`
 
 	// Mode sets whether attune sizes the container. Off: attune gives no recommendation for it and does not change it,
-	// as for excludedContainers. Built-in default: Auto.
+	// as for excludedContainers. Auto for a container that excludedContainers names is an error. Built-in default: Auto.
 	// +optional
 	Mode *ContainerMode `json:"mode,omitempty"`
 
 	// ControlledResources are the resources that attune sizes, e.g. [memory]. It leaves requests and limits of the other
-	// resource as they are. Built-in default: [cpu, memory].
+	// resource as they are, at admission and in running pods, after OOM kills too. Built-in default: [cpu, memory].
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -288,7 +294,8 @@ type SourceTLS struct {
 	InsecureSkipVerify bool `json:"insecureSkipVerify,omitempty"`
 }
 
-// ResourceSettings are the settings of one resource.
+// ResourceSettings are the settings of one resource. The API server compares amounts of cpu and memory of a policy by
+// rules (PolicySettings). In a list of containers these rules would cost more than it allows, so the webhook checks them.
 type ResourceSettings struct {
 	// Percentile of usage that the request covers, from 1 to 100, e.g. 90. 100 is the peak. Built-in default: 95 for CPU,
 	// 99 for memory.
@@ -305,12 +312,10 @@ type ResourceSettings struct {
 
 	// MinAllowed is the smallest request that attune recommends, e.g. 50m or 64Mi. Default: not set.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="string(self).size() <= 64 && !string(self).matches('[eE][-+]?[0-9]{3}') && isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))",message="minAllowed must be a quantity greater than 0, e.g. 50m or 64Mi"
 	MinAllowed *resource.Quantity `json:"minAllowed,omitempty"`
 
 	// MaxAllowed is the largest request that attune recommends, e.g. 4 or 8Gi. Default: not set.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="string(self).size() <= 64 && !string(self).matches('[eE][-+]?[0-9]{3}') && isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))",message="maxAllowed must be a quantity greater than 0, e.g. 4 or 8Gi"
 	MaxAllowed *resource.Quantity `json:"maxAllowed,omitempty"`
 
 	// ControlledValues sets whether limits follow requests. RequestsAndLimits keeps the ratio of limit to request of
@@ -350,7 +355,6 @@ const (
 )
 
 // CPUSettings are the settings for CPU.
-// +kubebuilder:validation:XValidation:rule="!has(self.minAllowed) || !has(self.maxAllowed) || string(self.minAllowed).size() > 64 || string(self.maxAllowed).size() > 64 || string(self.minAllowed).matches('[eE][-+]?[0-9]{3}') || string(self.maxAllowed).matches('[eE][-+]?[0-9]{3}') || !isQuantity(string(self.minAllowed)) || !isQuantity(string(self.maxAllowed)) || quantity(string(self.minAllowed)).compareTo(quantity(string(self.maxAllowed))) <= 0",message="cpu.minAllowed must be less than or equal to cpu.maxAllowed"
 type CPUSettings struct {
 	ResourceSettings `json:",inline"`
 
@@ -404,7 +408,6 @@ type StartupBoost struct {
 }
 
 // MemorySettings are the settings for memory.
-// +kubebuilder:validation:XValidation:rule="!has(self.minAllowed) || !has(self.maxAllowed) || string(self.minAllowed).size() > 64 || string(self.maxAllowed).size() > 64 || string(self.minAllowed).matches('[eE][-+]?[0-9]{3}') || string(self.maxAllowed).matches('[eE][-+]?[0-9]{3}') || !isQuantity(string(self.minAllowed)) || !isQuantity(string(self.maxAllowed)) || quantity(string(self.minAllowed)).compareTo(quantity(string(self.maxAllowed))) <= 0",message="memory.minAllowed must be less than or equal to memory.maxAllowed"
 type MemorySettings struct {
 	ResourceSettings `json:",inline"`
 

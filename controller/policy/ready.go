@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
@@ -237,7 +238,23 @@ func (r remarks) unmeant() (text string) {
 	for _, sentence := range r.settings.Remarks() {
 		text += "; " + sentence
 	}
-	return text
+	return text + r.unused()
+}
+
+// unused remarks that entries of containerPolicies have no container: their names may be misspelled.
+func (r remarks) unused() string {
+	if len(r.settings.Containers) == 0 {
+		return ""
+	}
+	entries := r.settings.Unused(func(container string) bool {
+		return slices.ContainsFunc(r.matched.won, func(w workload.Workload) bool {
+			if w.Template == nil {
+				return true // not known
+			}
+			return slices.ContainsFunc(podview.ResizableIn(&w.Template.Spec), func(c *corev1.Container) bool { return c.Name == container })
+		})
+	})
+	return remark(len(entries) > 0, "; %s: no effect, because no pod template of the workloads has a container or sidecar of this name. Correct the name, or remove the entry", clip.Text(strings.Join(entries, ", "), mostOfSentence))
 }
 
 // tooMuch remarks that the source rejects queries about this namespace because the result is too large.

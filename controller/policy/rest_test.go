@@ -2,12 +2,14 @@ package policy
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/usage"
@@ -196,4 +199,36 @@ func TestConditionsHaveTheTimeOfTheClock(t *testing.T) {
 	ready := unready(f.policy(), f.policy().Status, v1alpha1.ReasonInvalidConfig, "", now).Conditions
 	assert.True(t, meta.FindStatusCondition(ready, v1alpha1.ConditionReady).LastTransitionTime.Time.Equal(now))
 	assert.True(t, meta.FindStatusCondition(ready, v1alpha1.ConditionDegraded).LastTransitionTime.Time.Equal(today), "it did not change")
+}
+
+// An entry for a container that no workload has may have a misspelled name.
+func TestEntriesWithoutAContainerAreReported(t *testing.T) {
+	always := corev1.ContainerRestartPolicyAlways
+	template := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+		Containers:     []corev1.Container{{Name: "app"}},
+		InitContainers: []corev1.Container{{Name: "proxy", RestartPolicy: &always}, {Name: "migrate"}},
+	}}
+	for entries, want := range map[string]string{
+		"app proxy *":   "",
+		"istio-proxy":   "containerPolicies[istio-proxy]: no effect, because no pod template of the workloads has a container or sidecar of this name. Correct the name, or remove the entry",
+		"migrate ap":    "containerPolicies[ap], containerPolicies[migrate]: no effect",
+		"Off:istio app": "",
+	} {
+		p := &v1alpha1.AttunePolicy{}
+		for _, name := range strings.Fields(entries) {
+			entry := v1alpha1.ContainerPolicy{ContainerName: v1alpha1.ContainerName(name)}
+			if off, is := strings.CutPrefix(name, "Off:"); is {
+				entry.ContainerName, entry.Mode = v1alpha1.ContainerName(off), new(v1alpha1.ContainerOff)
+			}
+			p.Spec.ContainerPolicies = append(p.Spec.ContainerPolicies, entry)
+		}
+		p.Spec.TargetRef = v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment}
+		settings, err := policy.Resolve(nil, nil, p)
+		require.NoError(t, err)
+		r := report{settings: settings, policy: p, matched: matched{won: []workload.Workload{{Template: template}}}}
+		assert.True(t, (want == "") == (remarks{r}.unused() == ""), entries)
+		assert.Contains(t, readiness{r}.condition().Message, want)
+		r.matched.won = append(r.matched.won, workload.Workload{})
+		assert.Empty(t, remarks{r}.unused(), "a template that is not known may have it")
+	}
 }

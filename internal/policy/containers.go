@@ -1,7 +1,7 @@
 package policy
 
 import (
-	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -207,18 +207,16 @@ func entryOf(path string) (entry, field string, ok bool) {
 	return path[:end+1], path[end+2:], true
 }
 
-// unnamed returns the entries of containerPolicies and the names of excludedContainers that no container has.
-func unnamed(s *Settings, has func(container string) bool) (fields []string) {
-	for name := range s.Resize.Excluded {
-		if _, entry := s.Containers[name]; !entry && name != resize.EveryContainer && !has(name) {
-			fields = append(fields, "excludedContainers ["+name+"]")
+// Unused returns the entries of the policy that no container has, such as containerPolicies[app]. Entries with mode Off are
+// left out: they are also for containers that another webhook injects, as excludedContainers.
+func (s *Settings) Unused(has func(container string) bool) (entries []string) {
+	if !s.Origin[containerNames].OfPolicy() {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Containers)) {
+		if name != resize.EveryContainer && !s.Resize.Excludes(name) && !has(name) {
+			entries = append(entries, containerNames+"["+name+"]")
 		}
 	}
-	for name := range s.Containers {
-		if name != resize.EveryContainer && !has(name) {
-			fields = append(fields, containerNames+"["+name+"]")
-		}
-	}
-	slices.SortFunc(fields, func(a, b string) int { return cmp.Compare(a, b) })
-	return fields
+	return entries
 }

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -45,7 +46,53 @@ func TestAmountsThatTakeLongToRead(t *testing.T) {
 	for _, amount := range []any{"50m", "1.5", "64Mi", "1e3", "1E-3", "1e+18", int64(2)} {
 		require.NoError(t, try("AttunePolicy", spec("memory", "maxAllowed", amount)), "%v", amount)
 	}
+	// In a list the API server has no budget for the rule above: the pattern refuses them.
+	entry := func(resource, field string, amount any) map[string]any {
+		return map[string]any{"paused": true, "targetRef": map[string]any{"kind": "Deployment"},
+			"containerPolicies": []any{map[string]any{"containerName": "app", resource: map[string]any{field: amount}}}}
+	}
+	for _, resource := range []string{"cpu", "memory"} {
+		for _, field := range []string{"minAllowed", "maxAllowed"} {
+			for _, amount := range []string{"1e-9999999", "1e900000000", "1E+100", "1e1.5", "0." + strings.Repeat("0", 100) + "1", strings.Repeat("9", 65)} {
+				assert.ErrorContains(t, try("AttunePolicy", entry(resource, field, amount)), "containerPolicies[0]."+resource+"."+field, "%.20s", amount)
+			}
+		}
+	}
+	for _, amount := range []any{"50m", "1.5", "64Mi", "1e3", "1E-3", "1e+18", int64(2)} {
+		require.NoError(t, try("AttunePolicy", entry("memory", "maxAllowed", amount)), "%v", amount)
+	}
 	both := spec("cpu", "minAllowed", "1e-9999999")
 	both["cpu"].(map[string]any)["maxAllowed"] = "1e-8888888"
 	assert.Error(t, try("AttunePolicy", both))
+}
+
+// The schema refuses what is wrong with entries of containers: two of one name, an unknown mode or resource, too many.
+func TestEntriesOfContainersInTheSchema(t *testing.T) {
+	c := newClient(t)
+	namespace := newNamespace(t, c)
+	many := make([]any, 65)
+	for i := range many {
+		many[i] = map[string]any{"containerName": fmt.Sprint("c", i)}
+	}
+	for want, entries := range map[string][]any{
+		"":                              {map[string]any{"containerName": "app"}, map[string]any{"containerName": "*", "mode": "Off", "controlledResources": []any{"memory"}}},
+		"Duplicate value":               {map[string]any{"containerName": "app"}, map[string]any{"containerName": "app"}},
+		`supported values: "Auto"`:      {map[string]any{"containerName": "app", "mode": "Initial"}},
+		`supported values: "cpu"`:       {map[string]any{"containerName": "app", "controlledResources": []any{"gpu"}}},
+		"controlledResources":           {map[string]any{"containerName": "app", "controlledResources": []any{}}},
+		"containerName":                 {map[string]any{"mode": "Off"}},
+		"must have at most 64 items":    many,
+		"percentile":                    {map[string]any{"containerName": "app", "cpu": map[string]any{"percentile": int64(101)}}},
+		"overhead must be a percentage": {map[string]any{"containerName": "app", "cpu": map[string]any{"overhead": "x"}}},
+	} {
+		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "attune.io/v1alpha1", "kind": "AttunePolicy",
+			"spec": map[string]any{"targetRef": map[string]any{"kind": "Deployment"}, "containerPolicies": entries}}}
+		u.SetName("default")
+		u.SetNamespace(namespace)
+		if err := c.Create(t.Context(), u, client.DryRunAll); want == "" {
+			assert.NoError(t, err)
+		} else {
+			assert.ErrorContains(t, err, want)
+		}
+	}
 }
