@@ -32,18 +32,22 @@ func (l LimitRule) Limit(original Allocation, has, request, floor Amount) Amount
 	if l.Max > 0 {
 		limit = min(limit, l.Max)
 	}
-	lowest := request
-	if !original.defaulted().pinned() {
-		lowest++
+	return max(limit, leastLimit(original, request), min(floor, has))
+}
+
+// leastLimit is the smallest CPU limit for a request that keeps the QoS class of the pod.
+func leastLimit(original Allocation, request Amount) Amount {
+	if original.defaulted().pinned() {
+		return request
 	}
-	return max(limit, lowest, min(floor, has))
+	return request + 1
 }
 
 // ruled is the CPU limit of a running container by the rule of the settings.
 func (s *step) ruled() Amount {
 	rule := s.settings.Limits
 	if rule.Remove {
-		limit := max(s.live.Limit, Brake(LimitFor(CPU, s.original, s.next.Request, 0), s.largest), s.next.Request)
+		limit := max(s.live.Limit, Brake(LimitFor(CPU, s.original, s.next.Request, 0), s.largest), leastLimit(s.original, s.next.Request))
 		s.why = s.why.text("; cpu.limits Remove: the limit ").amount(CPU, s.live.Limit).text(" is not lowered, and only new pods have none")
 		return limit
 	}

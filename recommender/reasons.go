@@ -30,6 +30,15 @@ func (t *trace) add(c *chain, r rule, before, after Amount) {
 	t.steps = append(t.steps, Step{Resource: c.resource, Name: ruleNames[r], Before: before, After: after})
 }
 
+// amend adds to the reason of the last step.
+func (t *trace) amend(text string) {
+	if t == nil || len(t.ends) == 0 {
+		return
+	}
+	t.text = t.text.text(text)
+	t.ends[len(t.ends)-1] = len(t.text)
+}
+
 // finish returns the collected steps, each with its reason.
 func (t *trace) finish() []Step {
 	all, start := string(t.text), 0

@@ -98,13 +98,17 @@ func Target(in Input) Recommendation { return recommend(&in, nil) }
 
 func recommend(in *Input, t *trace) Recommendation {
 	r := Recommendation{Container: in.Container}
-	if in.Guaranteed {
+	ineffective := in.Guaranteed && in.Settings.Of[CPU].Limits != (LimitRule{})
+	if ineffective {
 		in.Settings.Of[CPU].Limits = LimitRule{}
 	}
 	for _, resource := range Resources {
 		c := chainOf(in, resource)
 		r.countEvidence(&c)
 		r.Target[resource] = c.target(t)
+		if ineffective && resource == CPU {
+			t.amend("; cpu.limits has no effect: the pods are Guaranteed, and their limits stay equal to their requests")
+		}
 		r.Holds = c.appendHolds(r.Holds, in)
 		if resource == Memory {
 			r.MemoryLimitFloor = c.provenLimitFloor(in.Now)

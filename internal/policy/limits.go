@@ -26,7 +26,7 @@ func limitRule(o *overlay) recommender.LimitRule {
 	value := pick(o, cpuLimits, v1alpha1.CPULimits{JSON: `"` + v1alpha1.CPULimitsKeep + `"`}, func(l layer) *v1alpha1.CPULimits { return l.CPU.Limits })
 	rule, why := LimitRuleOf(value)
 	if why != "" {
-		o.invalid(cpuLimits, "%s %s %s", cpuLimits, o.quote(cpuLimits, value.JSON), why)
+		o.invalid(cpuLimits, "%s %s %s", cpuLimits, o.quote(cpuLimits, asWritten(value)), why)
 	}
 	return rule
 }
@@ -82,6 +82,15 @@ func LimitRuleOf(value v1alpha1.CPULimits) (rule recommender.LimitRule, why stri
 	return rule, ""
 }
 
+// asWritten returns a word without quotes, and any other value as JSON.
+func asWritten(value v1alpha1.CPULimits) string {
+	var word string
+	if json.Unmarshal([]byte(value.JSON), &word) == nil {
+		return word
+	}
+	return value.JSON
+}
+
 // scalar is a string or a number in JSON, as text; empty if not set.
 type scalar string
 
@@ -130,7 +139,7 @@ func checkLimits(o *overlay, s Settings) {
 	}
 	set := pick(o, cpuLimits, v1alpha1.CPULimits{}, func(l layer) *v1alpha1.CPULimits { return l.CPU.Limits })
 	o.clash([]string{cpuLimits, values}, "%s %s does not work with %s %s, which leaves limits unchanged: set %s to Keep, or %s to %s",
-		cpuLimits, o.quote(cpuLimits, set.JSON), values, o.quote(values, v1alpha1.ControlledRequestsOnly), cpuLimits, values, v1alpha1.ControlledRequestsAndLimits)
+		cpuLimits, o.quote(cpuLimits, asWritten(set)), values, o.quote(values, v1alpha1.ControlledRequestsOnly), cpuLimits, values, v1alpha1.ControlledRequestsAndLimits)
 }
 
 // leaveLimits drops the rule for CPU limits under strategy Node, which leaves limits as the template has them.

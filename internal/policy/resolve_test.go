@@ -84,6 +84,7 @@ cpu:
   maxChangePercent: 25
   burstSensitivity: "0"
   startupBoost: {multiplier: "2.5", duration: 90s}
+  limits: Keep
 memory:
   percentile: 50
   overhead: "0"

@@ -39,7 +39,7 @@ func (s *scene) play() (r result, err error) {
 	case len(second.patch) > 0:
 		err = fmt.Errorf("a second pass changes the pod again: %s after %s", second.patch, first.patch)
 	}
-	r.before, r.after = s.judge(shown), s.judge(first.after)
+	r.before, r.after = s.judge(shown), s.judge(s.shownToWebhooks(first.after))
 	return r, errors.Join(err, stillAccepted(&r.before, &r.after), sameClass(&r.before, &r.after), s.onlySizes(shown, first.after))
 }
 
@@ -74,10 +74,10 @@ func (s *scene) onlySizes(before, after *corev1.Pod) error {
 	setNote(blank, note(before))
 	var errs []error
 	for i := range before.Spec.InitContainers {
-		errs = append(errs, alike(&before.Spec.InitContainers[i], &blank.Spec.InitContainers[i]))
+		errs = append(errs, s.alike(&before.Spec.InitContainers[i], &blank.Spec.InitContainers[i]))
 	}
 	for i := range before.Spec.Containers {
-		errs = append(errs, alike(&before.Spec.Containers[i], &blank.Spec.Containers[i]))
+		errs = append(errs, s.alike(&before.Spec.Containers[i], &blank.Spec.Containers[i]))
 	}
 	if !equality.Semantic.DeepEqual(before, blank) {
 		errs = append(errs, errors.New("something else than sizes and the note has changed"))
@@ -100,8 +100,11 @@ func setNote(pod *corev1.Pod, text *string) {
 }
 
 // alike checks one container and then gives blank the sizes of before.
-func alike(before, blank *corev1.Container) (err error) {
+func (s *scene) alike(before, blank *corev1.Container) (err error) {
 	for _, r := range sized {
+		if _, limited := blank.Resources.Limits[r]; !limited && r == corev1.ResourceCPU && s.removes(before.Name) {
+			continue
+		}
 		err = errors.Join(err, sizedAlike(before, blank, r))
 	}
 	restored := func(was, is corev1.ResourceList) corev1.ResourceList {
@@ -116,6 +119,15 @@ func alike(before, blank *corev1.Container) (err error) {
 	blank.Resources.Requests = restored(before.Resources.Requests, blank.Resources.Requests)
 	blank.Resources.Limits = restored(before.Resources.Limits, blank.Resources.Limits)
 	return err
+}
+
+// removes: the seed of a container removes its CPU limit.
+func (s *scene) removes(container string) bool {
+	if s.rec == nil || s.rec.Spec.Seed == nil {
+		return false
+	}
+	seed := seedOf(s.rec, container)
+	return seed != nil && seed.CPULimitRule != nil && seed.CPULimitRule.Remove && seed.CPULimitFollows
 }
 
 func sizedAlike(before, after *corev1.Container, r corev1.ResourceName) error {

@@ -69,6 +69,13 @@ func (d dice) seed(container string, node bool) v1alpha1.ContainerSeed {
 	if d.chance(25) {
 		seed.CPUBoost = &v1alpha1.CPUBoost{Multiplier: pick[v1alpha1.Decimal](d, "1.1", "2", "3.7", "100", "0.5", "x"), Most: d.maybe(corev1.ResourceCPU, 50)}
 	}
+	if d.chance(40) {
+		seed.CPULimitRule = &v1alpha1.CPULimitRule{Remove: true}
+	} else if d.chance(40) {
+		seed.CPULimitRule = &v1alpha1.CPULimitRule{
+			RatioThousandths: pick(d, int64(0), 1000, 1500, 3000, -1), Min: d.maybe(corev1.ResourceCPU, 40), Max: d.maybe(corev1.ResourceCPU, 40),
+		}
+	}
 	if node {
 		seed.MemoryLimit = d.maybe(corev1.ResourceMemory, 80)
 	}

@@ -89,7 +89,9 @@ type example struct {
 	HPA *autoscalingv2.HorizontalPodAutoscalerSpec `json:"hpa,omitempty"`
 	// LimitRange is the namespace's; the created pod must fit it.
 	LimitRange []corev1.LimitRangeItem `json:"limitRange,omitempty"`
-	Expect     expectation             `json:"expect"`
+	// Quota is the hard part of the namespace's ResourceQuota, of which nothing is used.
+	Quota  corev1.ResourceList `json:"quota,omitempty"`
+	Expect expectation         `json:"expect"`
 }
 
 // follows is usage that is a share of the limit in force.
@@ -145,6 +147,8 @@ type expectation struct {
 	// Least and Most bound requests and limits, by paths such as requests.memory, or other/requests.memory of the container
 	// other.
 	Least, Most map[string]resource.Quantity
+	// Absent are paths that are not set.
+	Absent []string `json:"absent,omitempty"`
 	// Holds are reasons in the recommendation, by resource; Blocked are those of the admission.
 	Holds, Blocked map[string]string
 }
@@ -266,7 +270,15 @@ func (c *example) run(t *testing.T) {
 	created := &pod.Pod{}
 	require.NoError(t, json.Unmarshal(text, created))
 	ranges := []*corev1.LimitRange{{Spec: corev1.LimitRangeSpec{Limits: c.LimitRange}}}
-	d := pod.SeedPod(created, pod.Read(rec), &pod.Namespace{Bounds: constraint.BoundsOf(ranges)}, now)
+	ns := &pod.Namespace{Bounds: constraint.BoundsOf(ranges)}
+	if c.Quota != nil {
+		q := &corev1.ResourceQuota{Spec: corev1.ResourceQuotaSpec{Hard: c.Quota}, Status: corev1.ResourceQuotaStatus{Hard: c.Quota, Used: corev1.ResourceList{}}}
+		for name := range c.Quota {
+			q.Status.Used[name] = resource.Quantity{}
+		}
+		ns.Quotas = append(ns.Quotas, constraint.QuotaLeftOf(q))
+	}
+	d := pod.SeedPod(created, pod.Read(rec), ns, now)
 	if d.Patch != nil {
 		patch, err := jsonpatch.DecodePatch(d.Patch)
 		require.NoError(t, err)
@@ -399,6 +411,10 @@ func (e expectation) check(t *testing.T, template corev1.ResourceRequirements, o
 	for path, most := range e.Most {
 		q, is := of(path)
 		assert.True(t, is && q.Cmp(most) <= 0, "%s is %s, and must be %s at most", path, q.String(), most.String())
+	}
+	for _, path := range e.Absent {
+		q, is := of(path)
+		assert.False(t, is, "%s is %s, and must not be set", path, q.String())
 	}
 	for name, reason := range e.Holds {
 		var found []string

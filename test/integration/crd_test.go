@@ -106,6 +106,9 @@ func TestStructural(t *testing.T) {
 		assert.NotContains(t, conditions, apiextensionsv1.NonStructuralSchema, kind)
 		assert.False(t, installed.Spec.PreserveUnknownFields, kind)
 		schemas(t, installed, func(path string, s map[string]any) {
+			if strings.HasSuffix(path, ".cpu.limits") { // a word or an object: the webhook checks it
+				return
+			}
 			assert.NotContains(t, s, "x-kubernetes-preserve-unknown-fields", kind+path)
 		})
 	}

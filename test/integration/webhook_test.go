@@ -2,6 +2,8 @@ package integration
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
@@ -67,6 +69,21 @@ func TestWebhook(t *testing.T) {
 	controllerutil.AddFinalizer(broken, v1alpha1.CleanupFinalizer)
 	require.NoError(t, c.Create(t.Context(), broken), "before the webhook is there, nobody minds")
 
+	// A stored value of any type does not keep the operator from reading the objects.
+	for i, limits := range []string{`7`, `[{a: b}]`, `{ratio: {deep: [1]}}`} {
+		stored := policyWith(t, `cpu: {limits: `+limits+`}`)
+		stored.SetNamespace(shop)
+		stored.SetName(fmt.Sprintf("limits-%d", i))
+		require.NoError(t, c.Create(t.Context(), stored))
+		typed := &v1alpha1.AttunePolicy{}
+		raw, err := json.Marshal(stored.Object)
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(raw, typed))
+		_, err = policy.Resolve(nil, nil, typed)
+		assert.ErrorContains(t, err, "cpu.limits ")
+		require.NoError(t, c.Delete(t.Context(), stored))
+	}
+
 	serveWebhook(t, bank)
 	cluster := object(t, "AttuneDefaults", `{strategy: Node, memory: {minAllowed: 2Gi}}`)
 	require.NoError(t, c.Create(t.Context(), cluster))
@@ -76,15 +93,20 @@ func TestWebhook(t *testing.T) {
 	for name, k := range map[string]struct {
 		namespace, spec, want string
 	}{
-		"good":                 {shop, `updateStrategy: {type: Auto}`, ""},
-		"time zone":            {shop, `updateStrategy: {schedule: {timezone: Mars}}`, prefix + "updateStrategy.schedule.timezone Mars is not a known time zone: use an IANA name, e.g. Europe/Berlin or UTC"},
-		"mode and strategy":    {shop, `updateStrategy: {type: Canary}`, prefix + "updateStrategy.type Canary is not supported with strategy Node (from the AttuneDefaults): use Observe, Recommend, Initial or Auto, or strategy Workload"},
-		"bounds across levels": {shop, `memory: {maxAllowed: 1Gi}`, prefix + "memory.minAllowed 2Gi (from the AttuneDefaults) must be less than or equal to memory.maxAllowed 1Gi: set memory.minAllowed to 1Gi or less"},
-		"metadata address":     {bank, `metricsSource: {prometheus: {address: "http://169.254.169.254"}}`, prefix + "metricsSource.prometheus.address http://169.254.169.254 points to endpoints of the node or of the operator: use a Service, e.g. http://prometheus.monitoring:9090"},
-		"source not allowed":   {shop, `metricsSource: {prometheus: {address: "http://prometheus:9090"}}`, prefix + "metricsSource.prometheus http://prometheus:9090 is not allowed in namespace " + shop + ": leave it out to use the operator's source, or have an administrator add " + shop + " to usage.policySources.namespaces"},
-		"source allowed":       {bank, `metricsSource: {prometheus: {address: "http://prometheus:9090"}}`, ""},
-		"query":                {bank, `sloGuardrails: [{name: up, query: "sum(up", threshold: "1", comparison: "<"}]`, prefix + `sloGuardrails[up].query sum(up is missing ): close the bracket, e.g. sum(rate(http_requests_total{code=~"5.."}[5m]))`},
-		"CEL comes first":      {shop, `cpu: {overhead: "20%"}`, `spec.cpu.overhead: Invalid value: "20%": overhead must be a percentage from 0 to 1000 as a string without the sign, e.g. '20'`},
+		"good":                  {shop, `updateStrategy: {type: Auto}`, ""},
+		"time zone":             {shop, `updateStrategy: {schedule: {timezone: Mars}}`, prefix + "updateStrategy.schedule.timezone Mars is not a known time zone: use an IANA name, e.g. Europe/Berlin or UTC"},
+		"mode and strategy":     {shop, `updateStrategy: {type: Canary}`, prefix + "updateStrategy.type Canary is not supported with strategy Node (from the AttuneDefaults): use Observe, Recommend, Initial or Auto, or strategy Workload"},
+		"bounds across levels":  {shop, `memory: {maxAllowed: 1Gi}`, prefix + "memory.minAllowed 2Gi (from the AttuneDefaults) must be less than or equal to memory.maxAllowed 1Gi: set memory.minAllowed to 1Gi or less"},
+		"metadata address":      {bank, `metricsSource: {prometheus: {address: "http://169.254.169.254"}}`, prefix + "metricsSource.prometheus.address http://169.254.169.254 points to endpoints of the node or of the operator: use a Service, e.g. http://prometheus.monitoring:9090"},
+		"source not allowed":    {shop, `metricsSource: {prometheus: {address: "http://prometheus:9090"}}`, prefix + "metricsSource.prometheus http://prometheus:9090 is not allowed in namespace " + shop + ": leave it out to use the operator's source, or have an administrator add " + shop + " to usage.policySources.namespaces"},
+		"source allowed":        {bank, `metricsSource: {prometheus: {address: "http://prometheus:9090"}}`, ""},
+		"query":                 {bank, `sloGuardrails: [{name: up, query: "sum(up", threshold: "1", comparison: "<"}]`, prefix + `sloGuardrails[up].query sum(up is missing ): close the bracket, e.g. sum(rate(http_requests_total{code=~"5.."}[5m]))`},
+		"CPU limits, a word":    {shop, `cpu: {limits: Keep}`, ""},
+		"CPU limits, bounds":    {shop, `cpu: {limits: {ratio: "3", min: 500m, max: 4}}`, ""},
+		"CPU limits, no word":   {shop, `cpu: {limits: None}`, prefix + `cpu.limits None must be Keep, Remove, or an object with ratio, min or max, e.g. {ratio: "3", max: "4"}`},
+		"CPU limits, a typo":    {shop, `cpu: {limits: {rato: "3"}}`, prefix + `cpu.limits {"rato":"3"} must be Keep, Remove, or an object with ratio, min or max, e.g. {ratio: "3", max: "4"}`},
+		"CPU limits left alone": {shop, `{cpu: {limits: Remove, controlledValues: RequestsOnly}}`, prefix + `cpu.limits Remove does not work with cpu.controlledValues RequestsOnly, which leaves limits unchanged: set cpu.limits to Keep, or cpu.controlledValues to RequestsAndLimits`},
+		"CEL comes first":       {shop, `cpu: {overhead: "20%"}`, `spec.cpu.overhead: Invalid value: "20%": overhead must be a percentage from 0 to 1000 as a string without the sign, e.g. '20'`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := policyWith(t, k.spec)

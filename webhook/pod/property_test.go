@@ -137,6 +137,7 @@ func (d dice) seed(s *scene) {
 		seed.CPURequest = d.maybe(recommender.CPU, 80)
 		seed.MemoryRequest = d.maybe(recommender.Memory, 80)
 		seed.CPULimitFloor, seed.MemoryLimitFloor = d.maybe(recommender.CPU, 30), d.maybe(recommender.Memory, 30)
+		seed.CPULimitRule = d.limitRule()
 		if d.chance(30) {
 			seed.CPUBoost = &v1alpha1.CPUBoost{Multiplier: []v1alpha1.Decimal{"1.1", "2", "3.7", "100", "x"}[d.IntN(5)], Most: d.maybe(recommender.CPU, 50)}
 		}
@@ -149,6 +150,16 @@ func (d dice) seed(s *scene) {
 			s.rec.Status.Originals = append(s.rec.Status.Originals, v1alpha1.Originals{Containers: []v1alpha1.ContainerResources{known}})
 		}
 	}
+}
+
+func (d dice) limitRule() *v1alpha1.CPULimitRule {
+	switch d.IntN(4) {
+	case 0:
+		return &v1alpha1.CPULimitRule{Remove: true}
+	case 1:
+		return &v1alpha1.CPULimitRule{RatioThousandths: int64(d.IntN(2) * (1000 + d.IntN(4000))), Min: d.maybe(recommender.CPU, 50), Max: d.maybe(recommender.CPU, 50)}
+	}
+	return nil
 }
 
 func (d dice) maybe(r recommender.Resource, percent int) *resource.Quantity {
@@ -170,6 +181,9 @@ func (d dice) limitRange() *corev1.LimitRange {
 		}
 		if d.chance(20) {
 			item.Max = set(item.Max, podview.NameOf(r), d.amount(r))
+		}
+		if item.Type == corev1.LimitTypeContainer && d.chance(10) {
+			item.Default = set(item.Default, podview.NameOf(r), d.amount(r))
 		}
 		if d.chance(20) {
 			ratio := resource.MustParse([]string{"1", "1500m", "2", "2001m", "10"}[d.IntN(5)])
@@ -207,7 +221,7 @@ func TestRandomPods(t *testing.T) {
 		}
 	}
 	// The test is useful only if the dice cover all results.
-	for _, reason := range []Reason{Seeded, AsSeeded, LimitRange, Quota, QoSClass, FixedLimit, MemoryVolume, NodeCapacity} {
+	for _, reason := range []Reason{Seeded, AsSeeded, LimitRange, Quota, QoSClass, FixedLimit, MemoryVolume, NodeCapacity, CPULimitNeeded} {
 		assert.Positive(t, reasons[reason], reason)
 	}
 }
@@ -285,6 +299,11 @@ func checkContainers(t *testing.T, s *scene, after *corev1.Pod) {
 			w, a := was[r], is[r]
 			assert.False(t, a.Limit > 0 && a.Request > a.Limit, "request above limit: %+v", a)
 			assert.False(t, w.Request > 0 && a.Request == 0, "request lost")
+			if removed := r == recommender.CPU && readRule(seed).Remove && w.Limit > 0 && a.Limit == 0; removed {
+				assert.False(t, guaranteed)
+				assert.Positive(t, a.Request)
+				continue
+			}
 			assert.Equal(t, w.Limit == 0, a.Limit == 0 || r == recommender.Memory && seed.MemoryLimit != nil && w.Limit == 0, "limit lost or made up")
 			if s.rec.Spec.Seed.RaiseOnly || seed.RaiseOnly || r == recommender.Memory && !seed.AllowMemoryDecrease {
 				assert.GreaterOrEqual(t, a.Request, w.Request)
@@ -329,7 +348,7 @@ func checkSizes(t *testing.T, s *scene, after *corev1.Pod) {
 			w, a := was[r], is[r]
 			// A request that is cut to a limit of the template, or of a LimitRange, may be less.
 			assert.True(t, a.Request == w.Request || a.Request >= min(least[r].Request, max(w.Request, a.Limit, w.Limit)) || a.Request == a.Limit, "request %+v of %+v", a, w)
-			assert.True(t, a.Limit == w.Limit || a.Limit >= least[r].Limit, "limit %+v of %+v", a, w)
+			assert.True(t, a.Limit == w.Limit || a.Limit >= least[r].Limit || r == recommender.CPU && a.Limit == 0, "limit %+v of %+v", a, w)
 			// A limit is not above the node: that is the bound of limits, unless maxAllowed or a kill is (then a floor above
 			// maxAllowed may be up to the node). A limit just above its request keeps the class.
 			if most := largest[r].Limit; most > 0 {
@@ -364,11 +383,17 @@ func checkNamespace(t *testing.T, s *scene, after *corev1.Pod) {
 				if admissible(item, r, s.pod) {
 					assert.True(t, admissible(item, r, after), "%s %s", r, asJSON(t, item))
 				}
+				if _, defaulted := item.Default[podview.NameOf(r)]; defaulted {
+					assert.Equal(t, limited(s.pod, r), limited(after, r), "LimitRanger sets its default again")
+				}
 			}
 		}
 	}
 	for _, q := range s.quotas {
 		for key, hard := range q.Spec.Hard {
+			if key == corev1.ResourceLimitsCPU {
+				assert.Equal(t, limited(s.pod, recommender.CPU), limited(after, recommender.CPU), "the quota rejects a container without the limit")
+			}
 			was, is := counted(s.pod, key), counted(after, key)
 			if is.Cmp(was) <= 0 {
 				continue
@@ -379,6 +404,16 @@ func checkNamespace(t *testing.T, s *scene, after *corev1.Pod) {
 			assert.True(t, known && is.Cmp(left) <= 0, "%s: %s of %s", key, is.String(), left.String())
 		}
 	}
+}
+
+// limited are the containers with a limit.
+func limited(pod *corev1.Pod, r recommender.Resource) (names []string) {
+	for _, c := range all(pod) {
+		if podview.ReadSpec(c.Resources)[r].Limit > 0 {
+			names = append(names, c.Name)
+		}
+	}
+	return names
 }
 
 func counted(pod *corev1.Pod, key corev1.ResourceName) resource.Quantity {
