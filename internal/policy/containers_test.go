@@ -185,6 +185,7 @@ func TestEveryFieldOfAnEntryHasAnEffect(t *testing.T) {
 	values := map[string]string{
 		"percentile": "51", "overhead": `"51"`, "minAllowed": "51M", "maxAllowed": "51M", "controlledValues": "RequestsOnly", "maxChangePercent": "51",
 		"burstSensitivity": `"0.51"`, "startupBoost": `{multiplier: "5.1", duration: 51s}`, "allowDecrease": "true", "raiseBeforeKill": `"Off"`,
+		"limits": `{ratio: "5.1"}`,
 	}
 	for resource, of := range map[string]reflect.Type{"cpu": reflect.TypeFor[v1alpha1.CPUSettings](), "memory": reflect.TypeFor[v1alpha1.MemorySettings]()} {
 		for _, field := range reflect.VisibleFields(of) {

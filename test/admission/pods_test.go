@@ -29,9 +29,13 @@ type tally struct {
 	pods, mutated, accepted, seededFromNothing int
 	reasons                                    map[string]int
 	refusedBefore                              map[string]int
+	// drawn are what the policies of the scenes say.
+	drawn map[string]int
 }
 
-func newTally() *tally { return &tally{reasons: map[string]int{}, refusedBefore: map[string]int{}} }
+func newTally() *tally {
+	return &tally{reasons: map[string]int{}, refusedBefore: map[string]int{}, drawn: map[string]int{}}
+}
 
 func (t *tally) count(r *result) {
 	t.pods++
@@ -63,6 +67,9 @@ func (t *tally) add(o *tally) {
 	for k, n := range o.refusedBefore {
 		t.refusedBefore[k] += n
 	}
+	for k, n := range o.drawn {
+		t.drawn[k] += n
+	}
 }
 
 // enough failures to see a pattern.
@@ -85,6 +92,7 @@ func TestPods(t *testing.T) {
 					t.Errorf("scene %d: %v\n%s", s.number, err, s.text())
 				}
 				mine.count(&r)
+				s.drawn(mine.drawn)
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -102,7 +110,7 @@ func (t *tally) report(test *testing.T) {
 	test.Helper()
 	test.Logf("%d pods, %d mutated (%d of them had no requests at all), %d of these were acceptable before; CPU time so far %s",
 		t.pods, t.mutated, t.seededFromNothing, t.accepted, cpuTime().Round(time.Second/10))
-	for _, counts := range []map[string]int{t.reasons, t.refusedBefore} {
+	for _, counts := range []map[string]int{t.reasons, t.refusedBefore, t.drawn} {
 		for _, k := range slices.Sorted(maps.Keys(counts)) {
 			test.Logf("%8d %s", counts[k], k)
 		}
@@ -121,6 +129,10 @@ func (t *tally) assertWorthwhile(test *testing.T) {
 	assert.Zero(test, t.reasons[string(pod.Failed)])
 	assert.Greater(test, t.mutated*10, t.pods*3, "three of ten pods are changed")
 	assert.Greater(test, t.accepted*2, t.mutated, "half of these were acceptable before")
+	assert.Greater(test, t.drawn["a policy"]*5, t.pods, "a fifth have a policy")
+	for _, said := range []string{"mode Off", "controlledResources [cpu]", "controlledResources [memory]", "cpu.limits Remove", "cpu.limits {...}"} {
+		assert.Positive(test, t.drawn[said], said)
+	}
 	for _, by := range []string{"validation", "LimitRanger", "ResourceQuota"} {
 		assert.Positive(test, t.refusedBefore[by], by)
 	}

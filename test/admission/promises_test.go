@@ -40,7 +40,7 @@ func (s *scene) play() (r result, err error) {
 		err = fmt.Errorf("a second pass changes the pod again: %s after %s", second.patch, first.patch)
 	}
 	r.before, r.after = s.judge(shown), s.judge(s.shownToWebhooks(first.after))
-	return r, errors.Join(err, stillAccepted(&r.before, &r.after), sameClass(&r.before, &r.after), s.onlySizes(shown, first.after))
+	return r, errors.Join(err, stillAccepted(&r.before, &r.after), sameClass(&r.before, &r.after), s.onlySizes(shown, first.after, r.before.class), s.asWritten(shown, first.after))
 }
 
 // stillAccepted: whoever took the pod as it was takes it as it is.
@@ -69,15 +69,15 @@ func sameClass(before, after *verdict) error {
 }
 
 // onlySizes: nothing but requests and limits of CPU and memory changes, and the note of ours.
-func (s *scene) onlySizes(before, after *corev1.Pod) error {
+func (s *scene) onlySizes(before, after *corev1.Pod, class core.PodQOSClass) error {
 	blank := after.DeepCopy()
 	setNote(blank, note(before))
 	var errs []error
 	for i := range before.Spec.InitContainers {
-		errs = append(errs, s.alike(&before.Spec.InitContainers[i], &blank.Spec.InitContainers[i]))
+		errs = append(errs, s.alike(&before.Spec.InitContainers[i], &blank.Spec.InitContainers[i], class))
 	}
 	for i := range before.Spec.Containers {
-		errs = append(errs, s.alike(&before.Spec.Containers[i], &blank.Spec.Containers[i]))
+		errs = append(errs, s.alike(&before.Spec.Containers[i], &blank.Spec.Containers[i], class))
 	}
 	if !equality.Semantic.DeepEqual(before, blank) {
 		errs = append(errs, errors.New("something else than sizes and the note has changed"))
@@ -100,12 +100,10 @@ func setNote(pod *corev1.Pod, text *string) {
 }
 
 // alike checks one container and then gives blank the sizes of before.
-func (s *scene) alike(before, blank *corev1.Container) (err error) {
+func (s *scene) alike(before, blank *corev1.Container, class core.PodQOSClass) (err error) {
 	for _, r := range sized {
-		if _, limited := blank.Resources.Limits[r]; !limited && r == corev1.ResourceCPU && s.removes(before.Name) {
-			continue
-		}
-		err = errors.Join(err, sizedAlike(before, blank, r))
+		removable := r == corev1.ResourceCPU && s.mayRemove(before.Name, class)
+		err = errors.Join(err, sizedAlike(before, blank, r, removable))
 	}
 	restored := func(was, is corev1.ResourceList) corev1.ResourceList {
 		for _, r := range sized {
@@ -130,7 +128,8 @@ func (s *scene) removes(container string) bool {
 	return seed != nil && seed.CPULimitRule != nil && seed.CPULimitRule.Remove && seed.CPULimitFollows
 }
 
-func sizedAlike(before, after *corev1.Container, r corev1.ResourceName) error {
+// sizedAlike: amounts stay, and a limit that is not removable stays a limit.
+func sizedAlike(before, after *corev1.Container, r corev1.ResourceName, removable bool) error {
 	was, is := before.Resources, after.Resources
 	request, asked := is.Requests[r]
 	limit, limited := is.Limits[r]
@@ -141,7 +140,7 @@ func sizedAlike(before, after *corev1.Container, r corev1.ResourceName) error {
 		return fmt.Errorf("%s: %s request %s is above limit %s", before.Name, r, request.String(), limit.String())
 	case !oldRequest.IsZero() && (!asked || request.IsZero()):
 		return fmt.Errorf("%s: the %s request %s is gone", before.Name, r, oldRequest.String())
-	case !oldLimit.IsZero() && (!limited || limit.IsZero()):
+	case !removable && !oldLimit.IsZero() && (!limited || limit.IsZero()):
 		return fmt.Errorf("%s: the %s limit %s is gone", before.Name, r, oldLimit.String())
 	}
 	return nil
@@ -150,7 +149,7 @@ func sizedAlike(before, after *corev1.Container, r corev1.ResourceName) error {
 // text shows a scene as somebody who has to understand it needs it.
 func (s *scene) text() string {
 	raw, err := json.MarshalIndent(map[string]any{
-		"pod": s.pod, "seed": s.rec.Spec.Seed, "originals": s.rec.Status.Originals, "limitRanges": s.ranges, "quotas": s.quotas,
+		"pod": s.pod, "policy": s.written, "seed": s.rec.Spec.Seed, "originals": s.rec.Status.Originals, "limitRanges": s.ranges, "quotas": s.quotas,
 	}, "", " ")
 	if err != nil {
 		panic(err)

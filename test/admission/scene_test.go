@@ -28,12 +28,17 @@ type scene struct {
 	rec    *v1alpha1.AttuneRecommendation
 	ranges []*corev1.LimitRange
 	quotas []*corev1.ResourceQuota
+	// written is the policy that made the recommendation; nil: the recommendation is drawn.
+	written written
 }
 
 func newScene(number uint64) *scene {
 	d := throw(number)
 	s := &scene{number: number, pod: d.pod()}
 	s.rec = d.recommendation(s.pod)
+	if d.chance(40) {
+		s.decide(d)
+	}
 	d.annotate(s)
 	if d.chance(40) {
 		s.ranges = d.limitRanges()
