@@ -10,10 +10,10 @@
 //  4. invalid.go collects problems, with field, level and an accepted value. remarks.go names fields of valid settings
 //     that probably do not do what the user means.
 //
-// match.go finds the policy of a workload. cluster.go turns an AttuneClusterPolicy into a policy of each of its
-// namespaces. bound.go limits what one namespace may use. source.go checks which usage sources its objects may name.
-// The operator, the webhooks and the plugin all use this package, so a setting means the same everywhere. Start reading
-// with Settings and Resolve.
+// containers.go reads containerPolicies: one more layer for each container. match.go finds the policy of a workload.
+// cluster.go turns an AttuneClusterPolicy into a policy of each of its namespaces. bound.go limits what one namespace may
+// use. source.go checks which usage sources its objects may name. The operator, the webhooks and the plugin all use this
+// package, so a setting means the same everywhere. Start reading with Settings and Resolve.
 package policy
 
 import (
