@@ -359,10 +359,10 @@ func riskyMemoryLimit(m Move) bool {
 	return m.LowersMemoryLimit() && (m.MemoryUsage == 0 || m.To[recommender.Memory].Limit < m.MemoryUsage+m.MemoryUsage/2)
 }
 
-// lowersLimit reports whether a limit falls; a new limit counts as a decrease.
+// lowersLimit reports whether a limit falls; a new limit counts as a decrease, and one that admission removed does not.
 func lowersLimit(m Move, r recommender.Resource) bool {
 	from, to := m.From[r].Limit, m.To[r].Limit
-	return to < from || from == 0 && to > 0
+	return to > 0 && (to < from || from == 0)
 }
 
 // RestartsAny reports whether the plan restarts a container of the pod.

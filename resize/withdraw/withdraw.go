@@ -56,8 +56,16 @@ func EffectOf(seed *v1alpha1.Seed, template *corev1.PodTemplateSpec) (e SeedEffe
 			e.Lowers = e.Lowers || of.given > 0 && of.given < of.has && of.lowers
 		}
 		e.Raises = e.Raises || c.CPUBoost != nil && c.CPURequest != nil
+		e.addRule(c.CPULimitRule, has[recommender.CPU].Limit)
 	}
 	return e
+}
+
+// addRule adds the effect of a rule for a CPU limit: an admission policy may require limits, or bound them.
+func (e *SeedEffect) addRule(rule *v1alpha1.CPULimitRule, limit recommender.Amount) {
+	if rule != nil && limit > 0 {
+		e.Raises, e.Lowers = e.Raises || !rule.Remove, true
+	}
 }
 
 // requested returns a template's request, or the limit if only that is set: the API server defaults it so.
