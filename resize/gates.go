@@ -55,6 +55,7 @@ var gates = []row[gate]{
 // narrowings run in order, after all gates. They remove a container's resource from a plan, or bring it within a range.
 var narrowings = []row[narrowing]{
 	{withoutExcluded, all &^ restores, reasons{ReasonExcluded}},
+	{withinCooldown, steps, reasons{ReasonCooldown}},
 	{withoutHeld, steps | answers | reboosts, reasons{ReasonHPA}},
 	{withoutFailedLimits, steps | answers | undos | spikes, reasons{ReasonMemoryInUse}},
 	{withoutChildKills, steps, reasons{ReasonChildKilled}},
@@ -284,16 +285,6 @@ func RollingOut(what string) *Refusal {
 		return nil
 	}
 	return RefuseForNow(ReasonRolloutInProgress, "the workload is rolling out: %s", what)
-}
-
-// cooldown waits for the end of the workload's cooldown (CooldownLeft). Answers to OOM kills do not wait.
-func cooldown(_ *corev1.Pod, _ Plan, in GateInput) *Refusal {
-	left := CooldownLeft(in.Status.CooldownFrom, in.Status.Backoff, in.Rules, in.Now)
-	if left == 0 {
-		return nil
-	}
-	until := in.Now.Add(left)
-	return waitUntil(until, ReasonCooldown, "cooldown until %s", until.UTC().Format(time.RFC3339))
 }
 
 // reverting refuses every new resize of a workload while one of its pods is being restored after a regression. A pod on
