@@ -141,6 +141,8 @@ type Move struct {
 	Live Size
 	// Original is the container's size before attune; its ratio of limit to request is kept.
 	Original Size
+	// Due are resources of which a raise is due: it goes to the target at once, without the cap of a step.
+	Due [2]bool
 	// Settings of the workload's policy: bounds, the cap of one step, whether limits follow, and whether memory may be
 	// lowered.
 	Settings Settings

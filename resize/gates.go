@@ -94,7 +94,7 @@ func Admit(pod *corev1.Pod, plan Plan, in GateInput) (Plan, *Refusal) {
 		}
 	}
 	plan = plan.reducedTo(func(m Move) recommender.Size { return m.To })
-	plan.Restarts = RestartsAny(pod, plan)
+	plan.Restarts, plan.Due = RestartsAny(pod, plan), in.Due.raisesAny(plan)
 	if plan.Empty() {
 		return plan, nothingLeft(plan.LeftOut)
 	}

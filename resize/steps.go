@@ -51,6 +51,37 @@ func (s Step) Continues(m Move, r recommender.Resource) bool {
 // Due are the resources of a pod's containers of which the recent usage is above the live request (Lately.Above).
 type Due map[string][2]bool
 
+// raises reports whether a move makes a raise that is due.
+func (d Due) raises(m Move, r recommender.Resource) bool {
+	return d[m.Container][r] && m.To[r].Request > m.From[r].Request && m.To[r].Limit >= m.From[r].Limit
+}
+
+// raisesAny reports whether a plan makes a raise that is due.
+func (d Due) raisesAny(p Plan) bool {
+	return len(d) > 0 && anyMove(p, func(m Move) bool { return d.raises(m, recommender.CPU) || d.raises(m, recommender.Memory) })
+}
+
+// DueOf returns the resources of a pod of which a raise is due: each pod is judged by its own usage and its own live
+// requests. Nil: none, or the usage is not known.
+func DueOf(pod *corev1.Pod, of map[string]Lately) (due Due) {
+	if len(of) == 0 {
+		return nil
+	}
+	for _, c := range podview.Read(pod) {
+		above := [2]bool{}
+		for _, r := range recommender.Resources {
+			above[r] = of[c.Name].Above(r, c.Size[r])
+		}
+		if above != ([2]bool{}) {
+			if due == nil {
+				due = Due{}
+			}
+			due[c.Name] = above
+		}
+	}
+	return due
+}
+
 // Lately is the usage of one container of one pod in the last LatelyWindow.
 type Lately struct {
 	// P95 is the 95th percentile of its samples, in millicores or bytes; Samples is their number.
@@ -82,8 +113,7 @@ func goesNow(in GateInput, p Plan, m Move, r recommender.Resource) bool {
 	if in.Status.Backoff != nil {
 		return false
 	}
-	due := in.Due[m.Container][r] && m.To[r].Request > m.From[r].Request && m.To[r].Limit >= m.From[r].Limit
-	return due || StepOf(in.Status, p.TemplateHash).Continues(m, r)
+	return in.Due.raises(m, r) || StepOf(in.Status, p.TemplateHash).Continues(m, r)
 }
 
 // cooldown waits for the end of the workload's cooldown (CooldownLeft). Answers to OOM kills do not wait, nor do raises
