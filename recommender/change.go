@@ -58,6 +58,8 @@ type step struct {
 	largest Amount
 	// raisedPast is the dead band of a raise, in percent of the live request.
 	raisedPast Amount
+	// due: a raise is due (Move.Due).
+	due bool
 	// limitFloor is the minimum of a memory limit, in bytes; 0 for CPU and for limits that do not change. keptLimit is
 	// the CPU limit that a decrease leaves (Move.CPULimitFloor).
 	limitFloor, keptLimit Amount
@@ -79,6 +81,7 @@ func newStep(m *Move, resource Resource) *step {
 		original: m.Original[resource].defaulted(),
 
 		raisedPast: m.Settings.RaisedPast(resource),
+		due:        m.Due[resource],
 		why:        make(sentence, 0, 128),
 	}
 	s.next = s.live
@@ -171,9 +174,14 @@ func (s *step) deadBand(target Amount) Amount {
 }
 
 // capped is the target, or as far towards it as one step may go (MaxChangePercent of the live request), in whole
-// amounts and always at least one unit. Without that minimum a small request would never move.
+// amounts and always at least one unit. Without that minimum a small request would never move. A raise that is due has
+// no cap.
 func (s *step) capped(target Amount) Amount {
 	live := s.live.Request
+	if s.due && target > live {
+		s.why = s.distance(target).text(", at once: the container uses more than its request")
+		return target
+	}
 	most := max(1, live.times(Amount(max(s.settings.MaxChangePercent, 0)), 100))
 	next := s.resource.nearer(live, min(max(target, live-most), live+most), target)
 	s.why = s.whyMoved(target, next)

@@ -152,6 +152,8 @@ type Move struct {
 	Original Size
 	// Guaranteed: the pod has the QoS class Guaranteed, so its limits stay equal to its requests.
 	Guaranteed bool
+	// Due are resources of which a raise is due: it goes to the target at once, without the cap of a step.
+	Due [2]bool
 	// Settings of the workload's policy: bounds, the cap of one step, whether limits follow, and whether memory may be
 	// lowered.
 	Settings Settings

@@ -56,6 +56,7 @@ var gates = []row[gate]{
 var narrowings = []row[narrowing]{
 	{withoutExcluded, all &^ restores, reasons{ReasonExcluded}},
 	{withoutUncontrolled, steps | answers | reboosts, reasons{ReasonNotControlled}},
+	{withinCooldown, steps, reasons{ReasonCooldown}},
 	{withoutHeld, steps | answers | reboosts, reasons{ReasonHPA}},
 	{withoutFailedLimits, steps | answers | undos | spikes, reasons{ReasonMemoryInUse}},
 	{withoutChildKills, steps, reasons{ReasonChildKilled}},
@@ -94,7 +95,7 @@ func Admit(pod *corev1.Pod, plan Plan, in GateInput) (Plan, *Refusal) {
 		}
 	}
 	plan = plan.reducedTo(func(m Move) recommender.Size { return m.To })
-	plan.Restarts = RestartsAny(pod, plan)
+	plan.Restarts, plan.Due = RestartsAny(pod, plan), in.Due.raisesAny(plan)
 	if plan.Empty() {
 		return plan, nothingLeft(plan.LeftOut)
 	}
@@ -285,16 +286,6 @@ func RollingOut(what string) *Refusal {
 		return nil
 	}
 	return RefuseForNow(ReasonRolloutInProgress, "the workload is rolling out: %s", what)
-}
-
-// cooldown waits for the end of the workload's cooldown (CooldownLeft). Answers to OOM kills do not wait.
-func cooldown(_ *corev1.Pod, _ Plan, in GateInput) *Refusal {
-	left := CooldownLeft(in.Status.CooldownFrom, in.Status.Backoff, in.Rules, in.Now)
-	if left == 0 {
-		return nil
-	}
-	until := in.Now.Add(left)
-	return waitUntil(until, ReasonCooldown, "cooldown until %s", until.UTC().Format(time.RFC3339))
 }
 
 // reverting refuses every new resize of a workload while one of its pods is being restored after a regression. A pod on

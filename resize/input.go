@@ -28,6 +28,8 @@ type GateInput struct {
 	Node      NodeInput
 	// Unreachable has the nodes of open records that are not ready. Unknown nodes count as ready.
 	Unreachable map[string]bool
+	// Due are the raises of the pod that do not wait for the cooldown.
+	Due Due
 	// MemorySoon is true if the memory usage of the pod's containers is not known yet but will be within seconds.
 	MemorySoon bool
 	// NoRights is the reason why attune may not resize any pod now, NoRightsUrgent the reason why not even after an OOM

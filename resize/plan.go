@@ -44,6 +44,8 @@ type Plan struct {
 	Restarts bool
 	// Urgent is true for an answer to an OOM kill. Such a plan only raises amounts and is exempt from most waits.
 	Urgent bool
+	// Due is true if a raise of the plan is due (Lately.Above). Such plans are the first of their wave.
+	Due bool
 	// Elsewhere is true if the pod's node can never carry the plan out: attune sends no resize, and evicts the pod.
 	Elsewhere bool
 	// Reason is why the plan exists if it is not a resize step towards a target; the record has the same reason. Empty

@@ -40,10 +40,13 @@ func Wave(plans []Plan, records []v1alpha1.ResizeRecord, kept []v1alpha1.Verifie
 	return append(going, firstPlans(gentle(trials, open), &room, FirstWave(rules, pods)-open, WaveFirst)...)
 }
 
-// inOrder returns the plans in the order of their pods' hashed names.
+// inOrder returns the plans that are due, then the others, each in the order of their pods' hashed names.
 func inOrder(plans []Plan) []Plan {
 	ordered := slices.Clone(plans)
 	slices.SortStableFunc(ordered, func(a, b Plan) int {
+		if a.Due != b.Due {
+			return map[bool]int{true: -1, false: 1}[a.Due]
+		}
 		return cmp.Or(cmp.Compare(podview.Hash(a.PodName), podview.Hash(b.PodName)), cmp.Compare(a.PodName, b.PodName))
 	})
 	return ordered

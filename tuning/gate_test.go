@@ -83,6 +83,7 @@ func TestEveryInputReachesTheGates(t *testing.T) {
 				Allocatable: [2]recommender.Amount{16_000, 64 << 30},
 			},
 		},
+		Due:            resize.Due{"app": {true, false}},
 		MemorySoon:     true,
 		Unreachable:    map[string]bool{"node-3": true},
 		NoRights:       "cannot patch pods/resize",
@@ -146,6 +147,7 @@ func full(t *testing.T) (tuning.View, tuning.Pass) {
 	}}
 	w.Looked.Rooms["node-1"] = roomWith(1, w.Pods...)
 	w.Usage.MemorySoon = map[types.UID]bool{w.Pods[0].UID: true}
+	w.Usage.Lately = map[types.UID]map[string]resize.Lately{w.Pods[0].UID: {"app": {P95: [2]recommender.Usage{9_999, 0}, Samples: [2]int{20, 0}}}}
 	w.Begin.Reserved = tuning.Reservations{All: []tuning.Reservation{{UID: "other", Namespace: "shop", Node: "node-1", Growth: sizeOf(1, 0, 0, 0)}}}
 	w.Operator.NoRights, w.Operator.NoRightsUrgent = "cannot patch pods/resize", "may not patch pods/resize"
 	w.Namespace.Terminating, w.Namespace.NotSized, w.Operator.MayEvict = true, "excluded", true

@@ -70,6 +70,7 @@ func (d *gates) input(pod *corev1.Pod) resize.GateInput {
 		Unreachable: d.view.unreachable(status.Records),
 		NoRights:    d.view.Operator.NoRights, NoRightsUrgent: d.view.Operator.NoRightsUrgent,
 		Evictable:  d.moving == pod.UID,
+		Due:        resize.DueOf(pod, d.view.Usage.Lately[pod.UID]),
 		MemorySoon: d.view.Usage.MemorySoon[pod.UID],
 	}
 }

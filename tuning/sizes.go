@@ -37,7 +37,7 @@ func (d *starter) nextSizes(pod *corev1.Pod) []podview.Container {
 		return d.killsAnswered(pod, d.view.granted(pod))
 	}
 	originals := d.learned.originalsOf(pod)
-	live := podview.ByName(podview.Read(pod))
+	live, due := podview.ByName(podview.Read(pod)), resize.DueOf(pod, d.view.Usage.Lately[pod.UID])
 	var out []podview.Container
 	for _, t := range d.view.Rec.Spec.Containers {
 		has, there := live[t.Name]
@@ -54,7 +54,7 @@ func (d *starter) nextSizes(pod *corev1.Pod) []podview.Container {
 			Container: t.Name, Target: target, Live: has.Size, Original: originals[t.Name],
 			Largest: podview.LargestNode(d.view.Rec.Spec.LargestNode), CPULimitFloor: podview.FromPointer(recommender.CPU, t.CPULimitFloor),
 			Guaranteed: podview.Guaranteed(pod), MemoryLimitFloor: floor, OOMFloor: resize.OOMFloorOf(d.learned.floors, t.Name, d.view.Now),
-			Settings: *d.view.Policy.Settings.For(t.Name),
+			Due: due[t.Name], Settings: *d.view.Policy.Settings.For(t.Name),
 		})
 		if scaledOnMemory(d.view.Autoscalers, t) {
 			change.Next = keepRequest(pod, t.Name, change.Next, has.Size)

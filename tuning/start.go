@@ -193,6 +193,7 @@ func (d *starter) plan(pod *corev1.Pod) (resize.Plan, *resize.Refusal) {
 		return resize.Plan{}, nil
 	}
 	admitted, refusal := resize.Admit(pod, plan, d.gates.input(pod))
+	d.lookForDue(pod, admitted, refusal)
 	if refusal != nil {
 		return d.evictor.tryElsewhere(pod, admitted, refusal)
 	}

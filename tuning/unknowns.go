@@ -24,6 +24,8 @@ type Unknowns struct {
 	// Memory are pods whose memory limit is to be lowered or added. The loop reads the current usage of their
 	// containers, in bytes.
 	Memory []types.UID
+	// Lately are pods with a raise that waits, or is capped, unless it is due. The loop reads their recent usage.
+	Lately []types.UID
 	// Nodes asks for all nodes of the cluster: is there one for the successor of a pod to be evicted, or for a pod
 	// that was created larger than its template?
 	Nodes bool
@@ -35,7 +37,7 @@ type Unknowns struct {
 
 // None reports whether everything is known, so that the decision can be carried out.
 func (q Unknowns) None() bool {
-	return len(q.Rooms)+len(q.Live)+len(q.Memory)+len(q.Stalled)+len(q.Before) == 0 && !q.Nodes
+	return len(q.Rooms)+len(q.Live)+len(q.Memory)+len(q.Lately)+len(q.Stalled)+len(q.Before) == 0 && !q.Nodes
 }
 
 // askRoom asks for the room of a node on which a pod grows, unless it is known or could not be read. It also asks for

@@ -116,6 +116,9 @@ type UsageView struct {
 	// Climbs are the newest samples of containers with a memory limit, by pod and container. Unknown ones are
 	// missing.
 	Climbs map[types.UID]map[string]Climb
+	// Lately is the recent usage of containers, by pod and container. Only pods in Unknowns have an entry. An empty
+	// entry: it was read and is not known.
+	Lately map[types.UID]map[string]resize.Lately
 	// Ends are measurements about recent terminations of containers, by podview.Evidence.
 	Ends map[string]harm.KillFacts
 	// MemorySoon reports that the pod's memory usage will be known within seconds.

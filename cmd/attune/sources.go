@@ -306,6 +306,20 @@ func (s *sources) climbs(settings policy.Settings) (workload.Climbs, error) {
 	return s.of(settings.Source).climbs()
 }
 
+// recently returns the source of the usage of the last minutes, without the past that a server adds to the embedded
+// source. Its connection is the one of the gauge, and impossible samples are dropped.
+func (s *sources) recently(settings policy.Settings) (usage.Source, error) {
+	gauge, err := s.of(settings.Source).gauge(settings.Source)
+	if err != nil {
+		return nil, err
+	}
+	source, is := gauge.(usage.Source)
+	if !is {
+		return nil, errors.New("the usage source has no recent usage")
+	}
+	return s.judge().Wrap(source), nil
+}
+
 // askRange sends a range query to the operator's own server.
 func (s *sources) askRange(ctx context.Context, expression string, query usage.Query, yield func(prometheus.Element)) (usage.Report, error) {
 	server, err := s.kept(usage.SourceSettings{})

@@ -44,6 +44,7 @@ import (
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/lifecycle"
 	"attune.io/attune/tuning"
+	"attune.io/attune/usage"
 )
 
 // Controller reconciles AttuneRecommendation objects. Its exported fields are set before Register and not changed
@@ -69,6 +70,9 @@ type Controller struct {
 	// Climbs returns recent memory samples of pods from a policy's usage source; nil: no container is raised before
 	// an OOM kill.
 	Climbs func(policy.Settings) (Climbs, error)
+	// Recently returns a policy's usage source, for the usage of the last minutes; nil: no raise is due, so that raises
+	// wait for the cooldown.
+	Recently func(policy.Settings) (usage.Source, error)
 	// RecentCPU returns recent CPU usage that is already in memory; nil: there is none, and the verdict of an
 	// observation says so.
 	RecentCPU RecentCPU

@@ -92,10 +92,12 @@ type looker struct {
 	gauges  func(policy.Settings) (Gauge, error)
 	answers *podAnswers
 	seen    *seenGenerations
+	// recently returns the source of the recent usage; nil: no raise is due.
+	recently func(policy.Settings) (usage.Source, error)
 }
 
 func (c *Controller) looker() looker {
-	return looker{c.Client, c.Live, c.Gauges, &c.memory.podAnswers, &c.memory.seenGenerations}
+	return looker{c.Client, c.Live, c.Gauges, &c.memory.podAnswers, &c.memory.seenGenerations, c.Recently}
 }
 
 // answer reads the unknowns of a decision into the view; false: there are none. A failed read becomes a refusal in
@@ -117,6 +119,7 @@ func (c looker) answer(ctx context.Context, w *tuning.View, asks tuning.Unknowns
 		}
 	}
 	c.queryMemory(ctx, w, asks.Memory)
+	c.queryLately(ctx, w, asks.Lately)
 	c.readStartEvents(ctx, w, asks.Stalled)
 	if len(asks.Before) > 0 {
 		w.Looked.Before = c.queryBefore(ctx, w, asks.Before)

@@ -52,6 +52,8 @@ type memory struct {
 type podAnswers struct {
 	// memoryHeld is the recent memory of pods' containers. If it is lost, the source is queried once more.
 	memoryHeld fresh[types.UID, heldNow]
+	// lately is the recent usage of namespaces. If it is lost, the source is queried once more.
+	lately     fresh[latelyOf, recentUsage]
 	rejections rejections
 	// deletions are young pods that were deleted.
 	deletions board.Table[types.NamespacedName, withdraw.Deletions]

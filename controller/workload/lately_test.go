@@ -1,0 +1,117 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+	"attune.io/attune/tuning"
+	"attune.io/attune/usage"
+)
+
+// recentSource yields series, and counts its queries.
+type recentSource struct {
+	series  []usage.Series
+	err     error
+	queries []usage.Query
+}
+
+func (s *recentSource) Read(_ context.Context, query usage.Query, yield func(usage.Series)) (usage.Report, error) {
+	s.queries = append(s.queries, query)
+	for _, series := range s.series {
+		yield(series)
+	}
+	return usage.Report{}, s.err
+}
+
+// every returns n samples of a value, the last one at a time.
+func every(n int, last time.Time, value float64) (out []usage.Sample) {
+	for i := range n {
+		out = append(out, usage.Sample{At: last.Add(-time.Duration(n-1-i) * latelyStep).UnixMilli(), Value: value})
+	}
+	return out
+}
+
+func viewOfRecent(at time.Time, names ...string) *tuning.View {
+	w := &tuning.View{Now: at, Rec: &v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "deployment-web"}}}
+	w.Policy.Settings.Source.RateWindow = 5 * time.Minute
+	for _, name := range names {
+		w.Pods = append(w.Pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name)}})
+	}
+	return w
+}
+
+// The recent usage of a namespace is read with one query per refresh, for all of its pods.
+func TestRecentUsageIsReadOncePerNamespaceAndRefresh(t *testing.T) {
+	at := time.Date(2026, 3, 1, 12, 0, 10, 0, time.UTC)
+	last := at.Truncate(latelyStep)
+	source := &recentSource{series: []usage.Series{
+		{Namespace: "shop", Pod: "web-1", Container: "app", CPU: every(20, last, 0.033), Memory: every(20, last, 1<<20)},
+		{Namespace: "shop", Pod: "web-2", Container: "app", CPU: every(5, last, 0.001)},
+		{Namespace: "shop", Pod: "web-2", Container: "app", CPU: every(5, last, 0.002)}, // once more, as another server saw it
+	}}
+	c := &Controller{Recently: func(policy.Settings) (usage.Source, error) { return source, nil }}
+	w := viewOfRecent(at, "web-1", "web-2")
+	c.looker().queryLately(t.Context(), w, []types.UID{"web-1", "web-2"})
+	require.Len(t, source.queries, 1)
+	query := source.queries[0]
+	assert.Equal(t, []string{"shop"}, query.Namespaces)
+	assert.Equal(t, resize.LatelyWindow, query.End.Sub(query.Start))
+	assert.Equal(t, 2*time.Minute, query.RateWindow, "a longer rate shows the time before the window")
+	one := w.Usage.Lately["web-1"]["app"]
+	assert.Equal(t, [2]int{20, 20}, one.Samples)
+	assert.InDelta(t, 33, float64(one.P95[recommender.CPU]), 1e-6)
+	assert.InDelta(t, 1<<20, float64(one.P95[recommender.Memory]), 0)
+	assert.Equal(t, 5, w.Usage.Lately["web-2"]["app"].Samples[recommender.CPU], "a step counts once")
+	assert.InDelta(t, 2, float64(w.Usage.Lately["web-2"]["app"].P95[recommender.CPU]), 1e-6)
+
+	again := viewOfRecent(at.Add(latelyLasts-time.Second), "web-2", "web-3")
+	c.looker().queryLately(t.Context(), again, []types.UID{"web-2", "web-3"})
+	assert.Len(t, source.queries, 1, "the next workload of the namespace")
+	assert.Contains(t, again.Usage.Lately, types.UID("web-3"), "an empty entry: it is not known")
+	assert.Empty(t, again.Usage.Lately["web-3"])
+	c.looker().queryLately(t.Context(), viewOfRecent(at.Add(latelyLasts), "web-1"), []types.UID{"web-1"})
+	assert.Len(t, source.queries, 2, "the next refresh")
+}
+
+// A source that fails in the middle, or that repeats one old sample, makes no raise due.
+func TestRecentUsageOfASourceThatLies(t *testing.T) {
+	at := time.Date(2026, 3, 1, 12, 0, 10, 0, time.UTC)
+	last := at.Truncate(latelyStep)
+	has := recommender.Allocation{Request: 10}
+	started := last.Add(-8 * time.Minute)
+	for name, source := range map[string]*recentSource{
+		"an incomplete answer":         {series: []usage.Series{{Pod: "web-1", Container: "app", CPU: every(20, last, 9)}}, err: errors.New("reset")},
+		"a clock that stands still":    {series: []usage.Series{{Pod: "web-1", Container: "app", CPU: make([]usage.Sample, 20)}}},
+		"one time, twenty values":      {series: []usage.Series{{Pod: "web-1", Container: "app", CPU: sameTime(20, last, 9)}}},
+		"the past":                     {series: []usage.Series{{Pod: "web-1", Container: "app", CPU: every(20, last.Add(-time.Hour), 9)}}},
+		"the future":                   {series: []usage.Series{{Pod: "web-1", Container: "app", CPU: every(20, last.Add(time.Hour), 9)}}},
+		"the start of the container":   {series: []usage.Series{{Pod: "web-1", Container: "app", CPU: every(9, started.Add(4*time.Minute), 9), Started: started.UnixMilli()}}},
+		"no answer, and then nothing":  {err: errors.New("no route")},
+		"nothing about this container": {series: []usage.Series{{Pod: "web-1", Container: "side", CPU: every(20, last, 9)}}},
+	} {
+		c := &Controller{Recently: func(policy.Settings) (usage.Source, error) { return source, nil }}
+		w := viewOfRecent(at, "web-1")
+		c.looker().queryLately(t.Context(), w, []types.UID{"web-1"})
+		require.Contains(t, w.Usage.Lately, types.UID("web-1"), name)
+		assert.False(t, w.Usage.Lately["web-1"]["app"].Above(recommender.CPU, has), name)
+	}
+}
+
+func sameTime(n int, at time.Time, value float64) (out []usage.Sample) {
+	for range n {
+		out = append(out, usage.Sample{At: at.UnixMilli(), Value: value})
+	}
+	return out
+}

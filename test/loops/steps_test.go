@@ -1,0 +1,57 @@
+package loops
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/test/kubelet"
+)
+
+// Ten replicas at defaults finish a resize step of 50 % in ten waves of one pod, each after the observation of the one
+// before, and without a cooldown between them. The next step waits for the cooldown.
+func TestLoopsFinishAStepOfTenReplicasWithoutCooldowns(t *testing.T) {
+	t.Parallel()
+	w := shrinking(t, 10)
+	asked := w.asking(func() error { return nil })
+	w.policy("all", "updateStrategy: {type: Auto}")
+	w.until(3*time.Hour, "the step begins", func() bool { return len(*asked) > 0 })
+	began := w.clock.Now()
+	w.until(75*time.Minute, "ten replicas are resized and observed", func() bool {
+		assert.LessOrEqual(t, len(w.recommendation().Status.Records), 1, "one pod at a time")
+		return w.lowered() == 10 && w.idle()
+	})
+	for i := 1; i < 10; i++ {
+		assert.GreaterOrEqual(t, (*asked)[i].Sub((*asked)[i-1]), 5*time.Minute, "a clean observation between two waves")
+	}
+	for _, pod := range w.pods() {
+		assert.Equal(t, int64(250), cpuRequest(&pod), "one step")
+	}
+	ended := w.clock.Now()
+	w.t.Logf("the step took %s", ended.Sub(began))
+	w.until(3*time.Hour, "the next step", func() bool { return len(*asked) > 10 })
+	assert.GreaterOrEqual(t, (*asked)[10].Sub((*asked)[9]), time.Hour, "the cooldown separates two steps")
+	require.Equal(t, v1alpha1.PhaseResizing, w.recommendation().Status.Phase)
+}
+
+// A regression ends the step: no pod follows before the cooldown.
+func TestLoopsEndAStepAtARegression(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, kubelet.Options{})
+	w.usage.of["app"] = used{CPU: 0.4, Memory: 200}
+	w.memory["app"] = 200
+	w.deployment("web", 4, w.app("cpu=500m,memory=512Mi", "memory=1Gi"))
+	w.startNewPods()
+	w.policy("all", "updateStrategy: {type: Auto}\n"+lowersMemory)
+	w.until(3*time.Hour, "the second wave is observed", func() bool { return len(w.recommendation().Status.Verified) > 0 && w.watched() != "" })
+	assert.Nil(t, w.recommendation().Status.Backoff)
+	w.memory["app"] = 900
+	w.until(time.Hour, "reverted", func() bool { return w.told.has("Warning Reverted") })
+	w.run(50*time.Minute, time.Minute)
+	untouched := countOf(w.pods(), func(p *corev1.Pod) bool { return p.Generation == 1 })
+	assert.Equal(t, int64(2), untouched, "no wave follows")
+}
