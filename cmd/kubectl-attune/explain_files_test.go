@@ -155,7 +155,7 @@ func TestExplainFilesHasOneContainerASeries(t *testing.T) {
 	assert.Equal(t, "240m", *containers[0].Target.CPURequest)
 	assert.Equal(t, "web/cache", containers[1].Name)
 	assert.Nil(t, containers[1].Target.CPURequest)
-	assert.Contains(t, f.explain("--current", "cpu=1").errOut, "container proxy is skipped: the policy excludes it (excludedContainers)\n")
+	assert.Contains(t, f.explain("--current", "cpu=1").errOut, "container proxy is skipped: the policy excludes it (excludedContainers, or mode Off in containerPolicies)\n")
 }
 
 func TestExplainFilesLooksAtTheWindowOnly(t *testing.T) {

@@ -123,7 +123,7 @@ func TestParseNamesEveryMistake(t *testing.T) {
 		"another kind":      {"apiVersion: attune.io/v1alpha1\nkind: AttuneRecommendation", `kind "AttuneRecommendation" is not supported here: use AttunePolicy or AttuneClusterPolicy, and optionally AttuneNamespaceDefaults and AttuneDefaults`},
 		"two policies":      {policyHead + "---\n" + policyHead, "document 2: the file has a second AttunePolicy: keep one of them"},
 		"defaults' name":    {policyHead + defaults + "metadata: {name: mine}", `document 2: AttuneDefaults metadata.name "mine" is not used: write default`},
-		"defaults' mistake": {policyHead + defaults + "metadata: {name: default}\nspec: {weight: 1}", "document 2: unknown field spec.weight: spec has the fields adaptive, costPricing, cpu, excludedContainers, memory, metricsSource, node, paused, profile, sloGuardrails, strategy, updateStrategy"},
+		"defaults' mistake": {policyHead + defaults + "metadata: {name: default}\nspec: {weight: 1}", "document 2: unknown field spec.weight: spec has the fields adaptive, admission, containerPolicies, costPricing, cpu, excludedContainers, memory, metricsSource, node, paused, profile, sloGuardrails, strategy, updateStrategy"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
