@@ -128,7 +128,7 @@ func readManifest(env *environment, path string) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer file.Close()
+		defer func() { _ = file.Close() }() // it was only read
 		from = file
 	}
 	text, err := io.ReadAll(io.LimitReader(from, mostManifest+1))

@@ -2,6 +2,8 @@ package integration
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -9,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"attune.io/attune/cmd/kubectl-attune/input"
 	"attune.io/attune/cmd/kubectl-attune/vpaimport"
 )
 
@@ -38,4 +41,33 @@ func TestPoliciesThatAreImportedAreAccepted(t *testing.T) {
 		require.NoError(t, json.Unmarshal(text, &policy.Object))
 		require.NoError(t, c.Create(t.Context(), policy, client.DryRunAll), string(text))
 	}
+}
+
+// So are the policies of manifests as they are in public repositories.
+func TestPoliciesOfPublicManifestsAreAccepted(t *testing.T) {
+	c := newClient(t)
+	namespace := newNamespace(t, c)
+	files, err := filepath.Glob("../../cmd/kubectl-attune/vpaimport/testdata/public/*.yaml")
+	require.NoError(t, err)
+	var accepted int
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		vpas, _, err := input.ParseVPAs(text)
+		require.NoError(t, err)
+		for i := range vpas {
+			vpas[i].SetNamespace(namespace)
+			made, _ := vpaimport.Import(&vpas[i])
+			if made == nil {
+				continue // a target that attune does not size
+			}
+			text, err := json.Marshal(made)
+			require.NoError(t, err)
+			policy := &unstructured.Unstructured{}
+			require.NoError(t, json.Unmarshal(text, &policy.Object))
+			require.NoError(t, c.Create(t.Context(), policy, client.DryRunAll), file)
+			accepted++
+		}
+	}
+	require.Greater(t, accepted, 13)
 }

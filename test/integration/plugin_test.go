@@ -234,7 +234,10 @@ spec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, updatePoli
 		require.Zero(t, code, errOut)
 		made := &unstructured.Unstructured{}
 		require.NoError(t, yaml.Unmarshal([]byte(out), &made.Object))
-		assert.Equal(t, map[string]any{"cpu": map[string]any{"maxAllowed": "2"}, "targetRef": map[string]any{"kind": "Deployment", "name": "web"}, "updateStrategy": map[string]any{"type": "Initial"}}, made.Object["spec"])
+		assert.Equal(t, map[string]any{
+			"containerPolicies": []any{map[string]any{"containerName": "app", "cpu": map[string]any{"maxAllowed": "2"}}},
+			"targetRef":         map[string]any{"kind": "Deployment", "name": "web"}, "updateStrategy": map[string]any{"type": "Initial"},
+		}, made.Object["spec"])
 		require.NoError(t, c.Create(t.Context(), made, client.DryRunAll))
 	})
 }
