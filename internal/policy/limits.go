@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,16 +44,8 @@ func LimitRuleOf(value v1alpha1.CPULimits) (rule recommender.LimitRule, why stri
 		}
 		return rule, form
 	}
-	var object struct{ Ratio, Min, Max scalar }
-	decoder := json.NewDecoder(strings.NewReader(value.JSON))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&object); err != nil || !bytes.HasPrefix(bytes.TrimSpace([]byte(value.JSON)), []byte("{")) {
-		return rule, form
-	}
-	if _, err := decoder.Token(); err != io.EOF {
-		return rule, form
-	}
-	if object.Ratio == "" && object.Min == "" && object.Max == "" {
+	object, ok := limitBounds(value.JSON)
+	if !ok {
 		return rule, form
 	}
 	for _, read := range []struct {
@@ -80,6 +71,20 @@ func LimitRuleOf(value v1alpha1.CPULimits) (rule recommender.LimitRule, why stri
 		return recommender.LimitRule{}, `must have a min that is less than or equal to max, e.g. {min: 500m, max: "4"}`
 	}
 	return rule, ""
+}
+
+// limitObject is the object form of cpu.limits.
+type limitObject struct{ Ratio, Min, Max scalar }
+
+// limitBounds decodes an object with at least one of the known fields, and no other.
+func limitBounds(text string) (object limitObject, ok bool) {
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&object); err != nil || !strings.HasPrefix(strings.TrimSpace(text), "{") {
+		return object, false
+	}
+	_, err := decoder.Token()
+	return object, err == io.EOF && object != (limitObject{})
 }
 
 // asWritten returns a word without quotes, and any other value as JSON.

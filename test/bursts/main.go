@@ -27,6 +27,7 @@ var (
 	burst   = flag.Duration("burst", 50*time.Millisecond, "CPU time of a burst")
 	every   = flag.Duration("every", 500*time.Millisecond, "time between the starts of two bursts")
 	count   = flag.Int("count", 120, "bursts for each limit")
+	alone   = flag.Bool("alone", false, "give the bursts the highest CPU weight, so that a busy machine shows the effect of the limits alone")
 	child   = flag.Bool("child", false, "run the bursts in this process")
 )
 
@@ -68,7 +69,7 @@ func measure() error {
 			return fmt.Errorf("enabling the controller cpu: %w", err)
 		}
 	}
-	fmt.Printf("cgroup v%d, %d CPUs, request %dm, %d bursts of %s CPU every %s\n\n", version, runtime.NumCPU(), *request, *count, *burst, *every)
+	fmt.Printf("cgroup v%d, %d CPUs, request %dm, %d bursts of %s CPU every %s, highest weight: %t\n\n", version, runtime.NumCPU(), *request, *count, *burst, *every, *alone)
 	fmt.Printf("| `cpu.limits` | limit | throttled periods | p50 of a burst | p99 of a burst |\n|---|---|---|---|---|\n")
 	for i, l := range limits {
 		g := group{dir: filepath.Join(parent, fmt.Sprintf("bursts-%d-%d", os.Getpid(), i)), version: version}
@@ -138,6 +139,9 @@ func (g group) measure(millicores int) (took []time.Duration, throttled float64,
 func (g group) limit(millicores int) error {
 	quota := strconv.Itoa(millicores * int(period.Microseconds()) / 1000)
 	shares := *request * 1024 / 1000
+	if *alone {
+		shares = 262144
+	}
 	files := map[string]string{"cpu.shares": strconv.Itoa(max(2, shares)), "cpu.cfs_quota_us": quota}
 	if g.version == 2 {
 		files = map[string]string{"cpu.weight": strconv.Itoa(max(1, 1+(shares-2)*9999/262142)), "cpu.max": quota}
