@@ -31,8 +31,8 @@ type Rules struct {
 	Method v1alpha1.ResizeMethod
 	// Paused names the levels that paused the policy (cluster, namespace, policy); empty: not paused.
 	Paused []string
-	// Cooldown is the time between the end of one wave's observation and the next wave; 0: no cooldown. Reverts extend
-	// it (CooldownLeft).
+	// Cooldown is the time between the end of a wave's observation and the next resize step; 0: no cooldown. Waves of the
+	// same step do not wait for it. Reverts extend it (CooldownLeft).
 	Cooldown time.Duration
 	// Observation is how long attune observes a verified resize for regressions.
 	Observation time.Duration

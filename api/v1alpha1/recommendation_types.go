@@ -480,7 +480,8 @@ type AttuneRecommendationStatus struct {
 	// +optional
 	Backoff *Backoff `json:"backoff,omitempty"`
 
-	// CooldownFrom is when the observation period of the last wave ended.
+	// CooldownFrom is when the observation period of the last wave ended. The next resize step waits for the policy's
+	// cooldown from then on; further waves of the same step do not.
 	// +optional
 	CooldownFrom *metav1.Time `json:"cooldownFrom,omitempty"`
 

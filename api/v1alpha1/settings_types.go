@@ -492,8 +492,9 @@ type UpdateStrategy struct {
 	// +optional
 	ResizeMethod *ResizeMethod `json:"resizeMethod,omitempty"`
 
-	// Cooldown is the time between the end of a wave's observation period and the next wave, from 1m to 720h.
-	// Built-in default: 1h.
+	// Cooldown is the time between two resize steps of a workload, from 1m to 720h. The waves of one step follow each
+	// other without it, each after an observation period without a regression. Raises of containers that use more than
+	// they request do not wait for it. Reverts lengthen it. Example: 30m. Built-in default: 1h.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,7}([.][0-9]{1,3})?(m|s|ms)|[0-9]{1,5}([.][0-9]{1,3})?h)+$') && duration(self) >= duration('1m') && duration(self) <= duration('720h')",message="cooldown must be a duration between 1m and 720h, e.g. 1h"
 	Cooldown *Duration `json:"cooldown,omitempty"`

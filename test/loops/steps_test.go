@@ -1,6 +1,7 @@
 package loops
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -9,7 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/policy"
 	"attune.io/attune/test/kubelet"
+	"attune.io/attune/usage"
 )
 
 // Ten replicas at defaults finish a resize step of 50 % in ten waves of one pod, each after the observation of the one
@@ -54,4 +57,47 @@ func TestLoopsEndAStepAtARegression(t *testing.T) {
 	w.run(50*time.Minute, time.Minute)
 	untouched := countOf(w.pods(), func(p *corev1.Pod) bool { return p.Generation == 1 })
 	assert.Equal(t, int64(2), untouched, "no wave follows")
+}
+
+// recentUsages yields the present usage of the pods' containers as the samples of the last minutes.
+type recentUsages struct{ w *world }
+
+func (r recentUsages) Read(_ context.Context, query usage.Query, yield func(usage.Series)) (usage.Report, error) {
+	for _, pod := range r.w.pods() {
+		used := r.w.usage.of["app"]
+		series := usage.Series{Namespace: pod.Namespace, Pod: pod.Name, Container: "app"}
+		for at := query.Start; !at.After(query.End); at = at.Add(query.Step) {
+			series.CPU = append(series.CPU, usage.Sample{At: at.UnixMilli(), Value: used.CPU})
+		}
+		yield(series)
+	}
+	return usage.Report{}, nil
+}
+
+// A starved container (33m used, 10m requested) reaches its target two minutes after it has one, also in a cooldown of
+// an hour and past the cap of 50 %. Without recent usage it takes a step an hour.
+func TestLoopsRaiseAStarvedContainerAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, known := range []bool{true, false} {
+		w := newWorld(t, kubelet.Options{})
+		w.usage.of["app"] = used{CPU: 0.033, Memory: 200}
+		w.memory["app"] = 200
+		w.deployment("web", 1, w.app("cpu=10m,memory=512Mi", ""))
+		w.startNewPods()
+		if known {
+			w.workloads.Recently = func(policy.Settings) (usage.Source, error) { return recentUsages{w}, nil }
+		}
+		w.policy("all", "updateStrategy: {type: Auto}")
+		w.until(time.Hour, "a target", func() bool {
+			return len(w.recommendations()) > 0 && len(w.recommendation().Spec.Containers) > 0 && w.recommendation().Spec.Containers[0].Target.CPURequest != nil
+		})
+		target := w.recommendation().Spec.Containers[0].Target.CPURequest.MilliValue()
+		require.Greater(t, target, int64(33))
+		if known {
+			w.until(2*time.Minute, "at the target", func() bool { return cpuRequest(w.pod()) == target })
+			continue
+		}
+		w.run(2*time.Hour, time.Minute)
+		assert.Less(t, cpuRequest(w.pod()), int64(33), "two steps of 50 %")
+	}
 }

@@ -1,0 +1,51 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/api/v1alpha1"
+)
+
+// TestAStarvedContainerIsRaisedAtOnce: a container that uses 33m and requests 10m reaches its target within two minutes
+// after the condition of a raise that is due is first true, in a cooldown of an hour and past a cap of 50 %.
+func TestAStarvedContainerIsRaisedAtOnce(t *testing.T) {
+	ctx := need(t)
+	namespace(ctx, t, "starved", true)
+	d := deployment(ctx, t, "starved", "busy", 1, app("app", size{cpu: "10m", memory: "64Mi"}))
+	pod := pods(ctx, t, d)[0]
+	use(ctx, t, &pod, "cpu=33")
+	require.NotNil(t, pod.Status.ContainerStatuses[0].State.Running)
+	policyFor(ctx, t, d, v1alpha1.UpdateAuto, func(s *v1alpha1.AttunePolicySpec) {
+		s.CPU.MaxAllowed, s.CPU.MaxChangePercent = nil, ptr.To(int32(50))
+		s.UpdateStrategy.Cooldown = duration(time.Hour)
+	})
+	// The CPU of the start (2 minutes and the window of a rate, 1 minute) does not count; then come 10 samples of 30 s.
+	const startup, samples = 3 * time.Minute, 10 * 30 * time.Second
+	first := pod.Status.ContainerStatuses[0].State.Running.StartedAt.Add(startup + samples)
+	within(t, time.Until(first)+2*time.Minute, "raised to the target", func() error {
+		rec, err := recommendation(ctx, d)
+		if err != nil {
+			return err
+		}
+		if err := env.client.Get(ctx, client.ObjectKeyFromObject(&pod), &pod); err != nil {
+			return err
+		}
+		has := pod.Spec.Containers[0].Resources.Requests.Cpu().MilliValue()
+		if len(rec.Spec.Containers) == 0 || rec.Spec.Containers[0].Target.CPURequest == nil {
+			return fmt.Errorf("no target; it has %dm", has)
+		}
+		// Less than the dead band below the target is at the target.
+		if target := rec.Spec.Containers[0].Target.CPURequest.MilliValue(); has < 33 || has*11 < target*10 {
+			return fmt.Errorf("it has %dm of %dm", has, target)
+		}
+		return nil
+	})
+	assert.Zero(t, pod.Status.ContainerStatuses[0].RestartCount)
+}
