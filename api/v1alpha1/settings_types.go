@@ -179,8 +179,8 @@ type MetricsSource struct {
 	Prometheus *PrometheusSource `json:"prometheus,omitempty"`
 
 	// Labels that all series have that attune queries, such as cluster if the server stores several clusters, or job,
-	// e.g. {cluster: eu-1}. attune does not add them to the queries of sloGuardrails, or to its own series. Default: those
-	// of the chart's value usage.prometheus.matchers.
+	// e.g. {cluster: eu-1}. attune does not add them to the queries of sloGuardrails, or to its own series. Default: not
+	// set, only those of the chart's value usage.prometheus.matchers.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=8
 	// +kubebuilder:validation:XValidation:rule="self.all(name, name.size() <= 64 && name.matches('^[a-zA-Z_][a-zA-Z0-9_]*$') && !(name in ['__name__', 'namespace', 'pod', 'container']) && self[name].size() >= 1)",message="labels must be names of labels other than namespace, pod and container, each with the value that every series has, e.g. {cluster: eu-1}"
