@@ -46,10 +46,8 @@ func newBoard(name string) (*board, error) {
 		return nil, err
 	}
 	adapts := backtest.Alone(own.Recommender)
-	b := &board{name: name, risks: sweep(adapts), rules: backtest.Rules{Warmup: 24 * time.Hour, Cadence: time.Hour}}
-	if warmup, known := warmups[strings.SplitN(name, ".", 2)[0]]; known {
-		b.rules.Warmup = warmup
-	}
+	b := rulesOf(name)
+	b.risks = sweep(adapts)
 	b.strategies = append(backtest.Peers(), backtest.Shipped("attune", backtest.Alone(workload.Recommender)), backtest.Adaptive(1, adapts))
 	for _, s := range b.strategies {
 		b.tallies = append(b.tallies, backtest.NewTally(s.Name))
@@ -61,9 +59,18 @@ func newBoard(name string) (*board, error) {
 	return b, nil
 }
 
+// rulesOf is an empty board with the rules of a data set.
+func rulesOf(name string) *board {
+	b := &board{name: name, rules: backtest.Rules{Warmup: 24 * time.Hour, Cadence: time.Hour}}
+	if warmup, known := warmups[strings.SplitN(name, ".", 2)[0]]; known {
+		b.rules.Warmup = warmup
+	}
+	return b
+}
+
 // boardOf a trace.
-func boardOf(trace string) (*board, error) {
-	b, err := newBoard(strings.TrimSuffix(filepath.Base(trace), ".csv.gz"))
+func boardOf(trace string, empty func(name string) (*board, error)) (*board, error) {
+	b, err := empty(strings.TrimSuffix(filepath.Base(trace), ".csv.gz"))
 	if err != nil {
 		return nil, err
 	}
