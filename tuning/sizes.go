@@ -161,7 +161,7 @@ func (d *starter) killsAnswered(pod *corev1.Pod, wishes []podview.Container) []p
 	}
 	for _, c := range podview.Read(pod) {
 		answer := d.killAnswer(pod, c)
-		if answer == (recommender.Allocation{}) || d.view.Policy.Settings.Resize.Excluded[c.Name] {
+		if answer == (recommender.Allocation{}) || d.view.Policy.Settings.Resize.Excludes(c.Name) {
 			continue
 		}
 		i := slices.IndexFunc(wishes, func(wish podview.Container) bool { return wish.Name == c.Name })

@@ -24,7 +24,8 @@ type entry struct {
 	path string
 	// from is the level that sets the list, level the layer of the entry.
 	from, level Level
-	overlay
+	// merged has the layers of the policy and of the entry.
+	merged overlay
 }
 
 // containerSettings reads containerPolicies and adds the settings and rules of each container to s, which has those of the
@@ -38,7 +39,7 @@ func containerSettings(o *overlay, s *Settings) {
 		o.invalid(containerNames, "%s has %d entries: use at most %d, and the entry %q for the others", containerNames, len(entries), mostContainers, resize.EveryContainer)
 		entries = entries[:mostContainers]
 	}
-	s.Containers, s.Resize.Containers = make(map[string]*Container, len(entries)), make(map[string]resize.ContainerRules, len(entries))
+	s.Containers, s.Resize.Containers = make(map[string]*ContainerSettings, len(entries)), make(map[string]resize.ContainerRules, len(entries))
 	// Without this, Boost would be the longest of the entries.
 	s.Resize.Containers[resize.EveryContainer] = s.Resize.Of("")
 	for _, of := range entries {
@@ -69,10 +70,10 @@ func newEntry(o *overlay, of v1alpha1.ContainerPolicy) *entry {
 			*values = of.ControlledValues
 		}
 	}
-	e.layers, e.origin = append(slices.Clip(o.layers), own), map[string]Level{}
+	e.merged.layers, e.merged.origin = append(slices.Clip(o.layers), own), map[string]Level{}
 	if o.note != nil {
-		e.note = func(path string, value any) {
-			if e.origin[path] == e.level {
+		e.merged.note = func(path string, value any) {
+			if e.merged.origin[path] == e.level {
 				o.note(e.path+"."+path, value)
 			}
 		}
@@ -91,10 +92,10 @@ func own[T any](e *entry, set *T) func(layer) *T {
 }
 
 // read returns the settings and the rules of the entry's container, over those of the policy.
-func (e *entry) read(s *Settings) (Container, resize.ContainerRules) {
-	out := Container{Recommender: e.estimates(s.Source), StartupBoost: e.startupBoost()}
+func (e *entry) read(s *Settings) (ContainerSettings, resize.ContainerRules) {
+	out := ContainerSettings{Recommender: e.merged.estimates(s.Source), StartupBoost: e.merged.startupBoost()}
 	out.Recommender.Adaptive = s.Recommender.Adaptive
-	rules := resize.ContainerRules{RaiseBeforeKill: raisesMemory(&e.overlay)}
+	rules := resize.ContainerRules{RaiseBeforeKill: raisesMemory(&e.merged)}
 	for r, field := range e.uncontrolled() {
 		rules.Uncontrolled[r], out.Recommender.Of[r].Uncontrolled = field, field
 	}
@@ -113,13 +114,13 @@ var controllable = []v1alpha1.ControlledResource{recommender.CPU: v1alpha1.Contr
 // uncontrolled returns for each resource that attune does not size the field that says so.
 func (e *entry) uncontrolled() (fields [2]string) {
 	const path = "controlledResources"
-	named := pick(&e.overlay, path, nil, own(e, list(e.ControlledResources)))
+	named := pick(&e.merged, path, nil, own(e, list(e.ControlledResources)))
 	if named == nil {
 		return fields
 	}
 	bad := func(r v1alpha1.ControlledResource) bool { return !slices.Contains(controllable, r) }
 	if len(named) == 0 || slices.ContainsFunc(named, bad) {
-		e.invalid(path, "%s %s must name cpu, memory or both, e.g. [memory]; to leave the container alone, set mode: Off", path, e.quote(path, named))
+		e.merged.invalid(path, "%s %s must name cpu, memory or both, e.g. [memory]; to leave the container alone, set mode: Off", path, e.merged.quote(path, named))
 	}
 	for r, resource := range controllable {
 		if !slices.Contains(named, resource) {
@@ -132,7 +133,7 @@ func (e *entry) uncontrolled() (fields [2]string) {
 // exclude adds the container to the excluded ones, or exempts it from the mode of the entry for every container.
 func (e *entry) exclude(o *overlay, excluded map[string]bool) {
 	const path, short = "mode", "excludedContainers"
-	mode := oneOf(&e.overlay, path, v1alpha1.ContainerAuto, []v1alpha1.ContainerMode{v1alpha1.ContainerAuto, v1alpha1.ContainerOff}, own(e, e.Mode))
+	mode := oneOf(&e.merged, path, v1alpha1.ContainerAuto, []v1alpha1.ContainerMode{v1alpha1.ContainerAuto, v1alpha1.ContainerOff}, own(e, e.Mode))
 	name := string(e.ContainerName)
 	switch {
 	case !excluded[name]:
@@ -146,14 +147,14 @@ func (e *entry) exclude(o *overlay, excluded map[string]bool) {
 }
 
 // checkCombinations checks combinations of fields of which the entry sets at least one.
-func (e *entry) checkCombinations(s *Settings, of *Container) {
+func (e *entry) checkCombinations(s *Settings, of *ContainerSettings) {
 	for _, r := range recommender.Resources {
-		e.checkBounds(of.Recommender.Of[r], r)
+		e.merged.checkBounds(of.Recommender.Of[r], r)
 	}
 	boosted := *s
 	boosted.StartupBoost = of.StartupBoost
-	e.origin["updateStrategy.type"], e.origin["strategy"] = s.Origin["updateStrategy.type"], s.Origin["strategy"]
-	e.checkModes(boosted)
+	e.merged.origin["updateStrategy.type"], e.merged.origin["strategy"] = s.Origin["updateStrategy.type"], s.Origin["strategy"]
+	e.merged.checkModes(boosted)
 }
 
 // report adds the problems, the doubts and the origins of the entry's own fields to those of the policy.
@@ -168,17 +169,17 @@ func (e *entry) report(o *overlay) {
 		}
 		return Problem{Fields: fields, Levels: levels, Sentence: e.path + ": " + p.Sentence}, own
 	}
-	for _, p := range e.problems {
+	for _, p := range e.merged.problems {
 		if moved, own := move(p); own {
 			addProblem(o, moved)
 		}
 	}
-	for _, p := range e.doubts {
+	for _, p := range e.merged.doubts {
 		if moved, own := move(p); own {
 			o.doubts = append(o.doubts, moved)
 		}
 	}
-	for path, level := range e.origin {
+	for path, level := range e.merged.origin {
 		if level == e.level {
 			o.origin[e.path+"."+path] = level
 		}

@@ -161,9 +161,9 @@ func everythingSettings(t *testing.T) policy.Settings {
 		Weight:          100,
 		Pricing:         policy.Pricing{Currency: "$"},
 	}
-	side := policy.Container{Recommender: s.Recommender}
+	side := policy.ContainerSettings{Recommender: s.Recommender}
 	side.Recommender.Of[recommender.CPU].Uncontrolled, side.Recommender.Of[recommender.Memory].MaxAllowed = memoryOnly, 1<<30
-	s.Containers = map[string]*policy.Container{"side": &side}
+	s.Containers = map[string]*policy.ContainerSettings{"side": &side}
 	return s
 }
 

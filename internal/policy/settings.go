@@ -10,10 +10,10 @@
 //  4. invalid.go collects problems, with field, level and an accepted value. remarks.go names fields of valid settings
 //     that probably do not do what the user means.
 //
-// match.go finds the policy of a workload. cluster.go turns an AttuneClusterPolicy into a policy of each of its
-// namespaces. bound.go limits what one namespace may use. source.go checks which usage sources its objects may name.
-// The operator, the webhooks and the plugin all use this package, so a setting means the same everywhere. Start reading
-// with Settings and Resolve.
+// containers.go reads containerPolicies: one more layer for each container. match.go finds the policy of a workload.
+// cluster.go turns an AttuneClusterPolicy into a policy of each of its namespaces. bound.go limits what one namespace may
+// use. source.go checks which usage sources its objects may name. The operator, the webhooks and the plugin all use this
+// package, so a setting means the same everywhere. Start reading with Settings and Resolve.
 package policy
 
 import (
@@ -73,7 +73,7 @@ type Settings struct {
 	// StartupBoost is nil if pods start without a boost. BoostOf has the boost of one container.
 	StartupBoost *Boost
 	// Containers are the settings of the containers that containerPolicies names (For).
-	Containers map[string]*Container
+	Containers map[string]*ContainerSettings
 	// Weight decides which of several policies owns a workload; the highest wins.
 	Weight int32
 	// Spared are the pods that attune never lowers; SpareNone for an AttunePolicy.
@@ -91,8 +91,8 @@ type Settings struct {
 	Scraped bool
 }
 
-// Container has the settings of one container, merged over those of the policy.
-type Container struct {
+// ContainerSettings are the settings of one container, merged over those of the policy.
+type ContainerSettings struct {
 	// Recommender has the settings of its targets.
 	Recommender recommender.Settings
 	// StartupBoost is nil if the container starts without a boost.
@@ -101,7 +101,7 @@ type Container struct {
 
 // container returns the settings of an entry of containerPolicies: the one with the exact name, otherwise the one for
 // every container; nil: there is none.
-func (s *Settings) container(name string) *Container {
+func (s *Settings) container(name string) *ContainerSettings {
 	if of := s.Containers[name]; of != nil {
 		return of
 	}

@@ -56,7 +56,7 @@ func (v View) largestPod() v1alpha1.Resources {
 	var size recommender.Size
 	for _, r := range recommender.Resources {
 		size[r] = recommender.Allocation{Request: v.Largest[r], Limit: v.Largest[r]}
-		if most := v.highestLimit(r); most > 0 {
+		if most := highestLimit(&v, r); most > 0 {
 			size[r].Limit = min(cmp.Or(v.Largest[r], most), most)
 		}
 		for _, c := range Sized(v.Workload.Template, v.Settings) {
@@ -69,7 +69,7 @@ func (v View) largestPod() v1alpha1.Resources {
 }
 
 // maxLimit returns the maxAllowed to which the limit of a container is raised at most; 0: no bound.
-func (v View) maxLimit(container string, r recommender.Resource) recommender.Amount {
+func maxLimit(v *View, container string, r recommender.Resource) recommender.Amount {
 	if of := &v.Settings.For(container).Of[r]; of.LimitsFollow && v.Settings.Strategy != v1alpha1.StrategyNode {
 		return of.MaxAllowed
 	}
@@ -77,9 +77,9 @@ func (v View) maxLimit(container string, r recommender.Resource) recommender.Amo
 }
 
 // highestLimit returns the highest maxLimit of the sized containers; 0: one of them has no bound.
-func (v View) highestLimit(r recommender.Resource) (highest recommender.Amount) {
+func highestLimit(v *View, r recommender.Resource) (highest recommender.Amount) {
 	for _, c := range Sized(v.Workload.Template, v.Settings) {
-		most := v.maxLimit(c.Name, r)
+		most := maxLimit(v, c.Name, r)
 		if most == 0 {
 			return 0
 		}
@@ -89,9 +89,9 @@ func (v View) highestLimit(r recommender.Resource) (highest recommender.Amount) 
 }
 
 // limitMost returns the bound of a container's limit that is lower than that of the pod (largestPod); nil: there is none.
-func (v View) limitMost(container string, r recommender.Resource) *resource.Quantity {
-	most := v.maxLimit(container, r)
-	if most == 0 || most == v.highestLimit(r) {
+func limitMost(v *View, container string, r recommender.Resource) *resource.Quantity {
+	most := maxLimit(v, container, r)
+	if most == 0 || most == highestLimit(v, r) {
 		return nil
 	}
 	return podview.ToPointer(r, max(most, v.killed(container, r)))

@@ -157,7 +157,7 @@ func (v seeder) fresh(t v1alpha1.ContainerTarget, verified *v1alpha1.Resources) 
 	}
 	if req := size[recommender.CPU].Request; req > 0 && !barred(t.Holds, recommender.CPU) {
 		s.CPURequest, s.CPUBoost = podview.ToPointer(recommender.CPU, req), v.cpuBoost(t.Name)
-		s.CPULimitMost = v.limitMost(t.Name, recommender.CPU)
+		s.CPULimitMost = limitMost(&v.View, t.Name, recommender.CPU)
 		if s.CPULimitFollows {
 			s.CPULimitFloor = t.CPULimitFloor
 		}
@@ -168,7 +168,7 @@ func (v seeder) fresh(t v1alpha1.ContainerTarget, verified *v1alpha1.Resources) 
 		s.MemoryRequest, s.MemoryLimit = podview.ToPointer(recommender.Memory, size[recommender.Memory].Request), v.followedLimit(t)
 		floor := settings.Of[recommender.Memory].RaisedWithin(podview.FromPointer(recommender.Memory, t.MemoryLimitFloor),
 			v.killed(t.Name, recommender.Memory), v.originalOf(t.Name)[recommender.Memory])
-		s.MemoryLimitFloor, s.MemoryLimitMost = podview.ToPointer(recommender.Memory, floor), v.limitMost(t.Name, recommender.Memory)
+		s.MemoryLimitFloor, s.MemoryLimitMost = podview.ToPointer(recommender.Memory, floor), limitMost(&v.View, t.Name, recommender.Memory)
 	}
 	return s
 }
