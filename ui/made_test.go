@@ -67,7 +67,7 @@ func Live(rec *v1alpha1.AttuneRecommendation) (answers.Explanation, error) {
 	for _, c := range rec.Spec.Containers {
 		template.Spec.Containers = append(template.Spec.Containers, corev1.Container{Name: c.Name, Resources: podview.ToRequirements(sizeOf(500, 1000, 1<<30, 2<<30))})
 	}
-	view := answers.View{Recommendation: rec, Settings: &policies.Settings{Recommender: settings()}, Workload: workloads.Workload{Template: template}}
+	view := answers.View{Recommendation: rec, NotSized: "the namespace does not have the label attune.io/inject=enabled", Settings: &policies.Settings{Recommender: settings()}, Workload: workloads.Workload{Template: template}}
 	for i := range 3 {
 		pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
 		pod.Name = fmt.Sprintf("%s-6d4b75cb6d-%05d", rec.Spec.Workload.Name, i)

@@ -106,6 +106,35 @@ func TestPagesExplain(t *testing.T) {
 	assert.Empty(t, p.Usage(t.Context(), whole)["app"], "nothing was measured")
 }
 
+// The pages say why new pods are not sized, for both values of the chart's webhook.namespaces.
+func TestPagesSayWhyNewPodsAreNotSized(t *testing.T) {
+	for _, c := range []struct {
+		spec   v1alpha1.PolicySettings
+		all    bool
+		labels map[string]string
+		want   string
+	}{
+		{all: false, want: "New pods keep the resources of their template: the namespace does not have the label attune.io/inject=enabled."},
+		{all: false, labels: map[string]string{v1alpha1.InjectLabel: v1alpha1.InjectEnabled}},
+		{all: true},
+		{all: true, labels: map[string]string{v1alpha1.InjectLabel: v1alpha1.InjectDisabled}, want: "New pods keep the resources of their template: the namespace has the label attune.io/inject=disabled."},
+		{all: true, spec: v1alpha1.PolicySettings{Admission: ptr.To(v1alpha1.Disabled)}, want: "New pods keep the resources of their template: the setting admission is Disabled."},
+	} {
+		namespace := lookup.Namespace() // as in the leader's cache
+		namespace.Name, namespace.Labels = "shop", c.labels
+		p, _ := shown(t, namespace)
+		p.settings.Admission = &workload.Admission{AllButDisabled: c.all}
+		of := &v1alpha1.AttunePolicy{}
+		require.NoError(t, p.client.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "api"}, of))
+		of.Spec.PolicySettings = c.spec
+		of.Spec.UpdateStrategy = &v1alpha1.UpdateStrategy{Type: ptr.To(v1alpha1.UpdateAuto)}
+		require.NoError(t, p.client.(client.Client).Update(t.Context(), of))
+		got := p.Explain(t.Context(), cachedRec(t, p), true)
+		require.Empty(t, got.Problem)
+		assert.Equal(t, c.want, got.Workload.NewPods, "%+v", c)
+	}
+}
+
 // The page names missing data and shows the rest.
 func TestPagesWithoutAll(t *testing.T) {
 	p, _ := shown(t)
