@@ -66,7 +66,6 @@ var ofKubernetes = regexp.MustCompile(`(?i)selector\.match(Labels|Expressions)`)
 
 // incomplete are fields whose descriptions may lack something, with the reason.
 var incomplete = map[string]string{
-	"spec.updateStrategy.cooldown": "its meaning and its description change together",
 }
 
 var (
