@@ -243,7 +243,7 @@ func TestExplainFilesMistakes(t *testing.T) {
 		want         string
 	}{
 		"no rows":         {"", anyPolicy, current, "samples.csv: the file has no samples: add one row per sample below the header"},
-		"unknown field":   {good, spec("{targetRef: {kind: Deployment}, cpu: {percentil: 95}}"), current, "policy.yaml: unknown field spec.cpu.percentil: spec.cpu has the fields burstSensitivity, controlledValues, hpa, maxAllowed, maxChangePercent, minAllowed, overhead, percentile, startupBoost"},
+		"unknown field":   {good, spec("{targetRef: {kind: Deployment}, cpu: {percentil: 95}}"), current, "policy.yaml: unknown field spec.cpu.percentil: spec.cpu has the fields burstSensitivity, controlledValues, hpa, limits, maxAllowed, maxChangePercent, minAllowed, overhead, percentile, startupBoost"},
 		"percent number":  {good, spec("{targetRef: {kind: Deployment}, cpu: {overhead: 20}}"), current, `policy.yaml: spec.cpu.overhead 20 must be a string: write "20"`},
 		"no current":      {good, anyPolicy, nil, "to explain files, add --current cpu=500m,memory=1Gi"},
 		"bad amount":      {good, anyPolicy, []string{"--current", "cpu=half"}, `invalid argument "cpu=half" for "--current" flag: cpu "half" is not a valid quantity: write e.g. cpu=500m: see kubectl attune explain --help`},

@@ -65,8 +65,7 @@ func below(f field, of func(field)) {
 var ofKubernetes = regexp.MustCompile(`(?i)selector\.match(Labels|Expressions)`)
 
 // incomplete are fields whose descriptions may lack something, with the reason.
-var incomplete = map[string]string{
-}
+var incomplete = map[string]string{}
 
 var (
 	hasExample = regexp.MustCompile(`e\.g\. |Example: `)

@@ -109,7 +109,8 @@ var quantityFields = map[string]bool{}
 func init() {
 	for _, name := range []string{
 		"minAllowed", "maxAllowed", "cpuRequest", "cpuLimit", "memoryRequest", "memoryLimit", "cpuLimitFloor", "memoryLimitFloor", "cpuRequestReduction",
-		"memoryRequestReduction", "cpuPeak", "cpuDay", "memoryPeak", "memoryMax7d", "memoryOOM", "memoryLimitMost", "most", "baseCPURequest", "baseCPULimit", "amount", "limit", "usage", "cpu", "memory",
+		"memoryRequestReduction", "cpuPeak", "cpuDay", "memoryPeak", "memoryMax7d", "memoryOOM",
+		"cpuLimitMost", "memoryLimitMost", "most", "min", "max", "baseCPURequest", "baseCPULimit", "amount", "limit", "usage", "cpu", "memory",
 	} {
 		quantityFields[foldName(name)] = true
 	}

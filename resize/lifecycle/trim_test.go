@@ -134,6 +134,11 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	out["harm.ReadEnds"] = []any{podview.OOMKills(corrected), floors, told, again}
 	out["harm.SiblingsUnready"] = harm.SiblingsUnready([]*corev1.Pod{pod}, v1alpha1.ResizeRecord{PodUID: "another", WrittenAt: metav1.NewTime(noon.Add(-time.Hour))},
 		nil, func(string) bool { return false })
+	lately := map[string]Lately{}
+	for _, c := range podview.Read(pod) {
+		lately[c.Name] = Lately{P95: [2]recommender.Usage{150, 150 << 20}, Samples: [2]int{20, 20}, Throttled: 0.3}
+	}
+	out["DueOf"] = DueOf(pod, lately)
 	out["GrowthOf"], out["Footprint"], out["RoomOf"] = GrowthOf(pod, plan), Footprint(pod), RoomOf([]*corev1.Pod{pod}, nil, noon)
 	quotas := []corev1.ResourceQuota{quotaOf(corev1.ResourceRequestsCPU, "10", "1", corev1.ResourceQuotaScopeNotTerminating), quotaOf(corev1.ResourceLimitsMemory, "9Gi", "1Gi")}
 	room := constraint.NewQuotaRoom(quotas)

@@ -66,7 +66,7 @@ func TestParseNamesEveryMistake(t *testing.T) {
 	cases := map[string]struct{ text, want string }{
 		"unknown field": {
 			policyHead + "spec: {cpu: {percentil: 95}}",
-			"unknown field spec.cpu.percentil: spec.cpu has the fields burstSensitivity, controlledValues, maxAllowed, maxChangePercent, minAllowed, overhead, percentile, startupBoost",
+			"unknown field spec.cpu.percentil: spec.cpu has the fields burstSensitivity, controlledValues, hpa, limits, maxAllowed, maxChangePercent, minAllowed, overhead, percentile, startupBoost",
 		},
 		"field in the wrong case": {
 			policyHead + "Spec: {}",
