@@ -388,8 +388,8 @@ type CPUSettings struct {
 	// Limits sets what happens to the CPU limit of a container that has one; a container without one gets none.
 	// Keep: the limit keeps the ratio of the original resources. Remove: new pods have no CPU limit; running pods keep
 	// theirs, and pods of the QoS class Guaranteed, and of namespaces that require CPU limits, as well.
-	// {ratio: "3", min: 500m, max: "4"}: the limit is the request times ratio, at least min and at most max. At least
-	// one of the three is set; without ratio the original one counts. Guaranteed pods keep request = limit. Not
+	// An object, e.g. {ratio: "3", min: 500m, max: "4"}: the limit is the request times ratio, at least min and at most
+	// max. At least one of the three is set; without ratio the original one counts. Guaranteed pods keep request = limit. Not
 	// together with controlledValues RequestsOnly. Built-in default: Keep.
 	// +optional
 	// +kubebuilder:validation:Schemaless

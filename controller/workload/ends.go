@@ -33,9 +33,9 @@ func (c *Controller) observeKills(ctx context.Context, w *tuning.View) {
 				continue
 			}
 			// The samples of the run are soon replaced by those of the next one, and its last may come late.
-			used, _ := c.memory.usedAtKill.read(k.Evidence, endsLast, w.Now)
+			used, _ := c.memory.samples.usedAtKill.read(k.Evidence, endsLast, w.Now)
 			if used = max(used, lastBefore(w.Usage.Climbs[pod.UID][k.Container].Samples, k)); used > 0 {
-				c.memory.usedAtKill.record(k.Evidence, used, endsLast, w.Now)
+				c.memory.samples.usedAtKill.record(k.Evidence, used, endsLast, w.Now)
 				podview.SetIn(&w.Usage.Ends, k.Evidence, harm.KillFacts{Used: used, Workloads: c.killedOn(ctx, pod.Spec.NodeName, k.At)})
 			}
 		}

@@ -284,7 +284,7 @@ func (c *Controller) observeClimbs(ctx context.Context, w *tuning.View) {
 		return
 	}
 	key := client.ObjectKeyFromObject(w.Rec)
-	traces, known := c.memory.traced.read(key, climbsLast, w.Now)
+	traces, known := c.memory.samples.traced.read(key, climbsLast, w.Now)
 	if !known {
 		source, err := c.Climbs(w.Policy.Settings)
 		if err != nil {
@@ -296,7 +296,7 @@ func (c *Controller) observeClimbs(ctx context.Context, w *tuning.View) {
 		if traces, err = source.Lately(bounded, w.Rec.Namespace, names, w.Now); err != nil {
 			log.FromContext(ctx).V(1).Info("Cannot read the memory usage of pods; raising no memory before an OOM kill", "cause", err.Error())
 		}
-		c.memory.traced.record(key, traces, climbsLast, w.Now)
+		c.memory.samples.traced.record(key, traces, climbsLast, w.Now)
 	}
 	for _, pod := range pods {
 		for container, trace := range traces[pod.Name] {

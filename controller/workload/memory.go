@@ -40,10 +40,15 @@ type memory struct {
 	steps           steps
 	pace            pace
 	limit           limit
+	samples         samples
+	guardrails      guardrailAnswers
+}
+
+// samples are answers of the usage source about memory.
+type samples struct {
 	// usedAtKill is the memory of OOM-killed containers before the kill, in bytes, by podview.Evidence. If it is lost, the
 	// kill counts as one at the container's limit.
 	usedAtKill fresh[string, recommender.Amount]
-	guardrails guardrailAnswers
 	// traced are the recent memory samples of a workload's pods, by its recommendation.
 	traced fresh[types.NamespacedName, usage.Traces]
 }

@@ -605,6 +605,7 @@ func TestRequestsUnderOddLimits(t *testing.T) {
 		{"equal parts that part", "1Gi", "cpu=1 memory=2.2Gi/2.2Gi", "cpu=500m memory=1Gi/2362232013"},
 		{"less than a byte apart is not equal", "3Gi", "cpu=1/1 memory=1/1500m", "cpu=500m/500m memory=1/1500m"},
 		{"even below a byte", "3Gi", "cpu=1/1 memory=1n/1", "cpu=500m/500m memory=1n/1"},
+		{"both below a byte", "3Gi", "cpu=1/1 memory=1n/100m", "cpu=500m/500m memory=1n/100m"},
 		{"less than a byte is Guaranteed too", "3Gi", "cpu=1500m/1500m memory=100m/100m", "cpu=500m/500m memory=100m/100m"},
 	}
 	for _, c := range cases {

@@ -98,13 +98,11 @@ func allocationOf(r recommender.Resource, request, limit *resource.Quantity) (a 
 		return a, false
 	}
 	switch order := request.Cmp(*limit); {
-	case a.Limit == 0:
-		tight = true
-		fallthrough
-	case order == 0:
-		a.Limit = podview.AmountOf(r, *limit)
 	case order < 0 && a.Request >= a.Limit:
 		a.Limit, tight = a.Request+1, true
+	case order == 0, a.Limit == 0:
+		tight = a.Limit == 0
+		a.Limit = podview.AmountOf(r, *limit)
 	}
 	return a, tight
 }
