@@ -137,3 +137,10 @@ func TestAFlappingLoadMovesNothingTwice(t *testing.T) {
 		assert.Zero(t, d.After)
 	}
 }
+
+// The recent usage decides nothing about a container that the policy excludes, also by the entry for all containers.
+func TestARaiseOfAnExcludedContainerIsNotAskedFor(t *testing.T) {
+	w := starving(t, running("web-1", sizeOf(10, 0, 512, 1024)))
+	w.Policy.Settings.Resize.Excluded = map[string]bool{resize.EveryContainer: true}
+	assert.Empty(t, tuning.Decide(w).Unknowns.Lately)
+}

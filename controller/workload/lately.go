@@ -40,15 +40,26 @@ type latelyOf struct {
 type recentUsage map[string]map[string]resize.Lately
 
 // queryLately adds the recent usage of the given pods, so that a raise that is due need not wait. The usage is queried
-// once for all pods of the namespace. If the source does not answer, no raise is due.
+// once for all pods of the namespace. If the source does not answer, no raise is due; one that needs more than askFor is
+// not asked again for silentFor.
 func (c looker) queryLately(ctx context.Context, w *tuning.View, pods []types.UID) {
 	if len(pods) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, measureFor)
+	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
-	of := c.readLately(ctx, w)
-	throttled := c.throttledLately(ctx, w, pods)
+	settings := w.Policy.Settings
+	key := latelyOf{w.Rec.Namespace, settings.Source.Digest(), startupOf(settings)}
+	var of recentUsage
+	var throttled usage.ByContainer
+	if _, silent := c.answers.silent.read(key, silentFor, w.Now); !silent {
+		if of = c.readLately(ctx, w, key); of != nil { // without samples, no raise is due
+			throttled = c.throttledLately(ctx, w, pods)
+		}
+		if ctx.Err() != nil { // else the waiting workloads of the namespace would occupy the workers
+			c.answers.silent.record(key, struct{}{}, silentFor, w.Now)
+		}
+	}
 	for _, uid := range pods {
 		found := map[string]resize.Lately{}
 		if pod := w.Pod(uid); pod != nil {
@@ -63,17 +74,15 @@ func (c looker) queryLately(ctx context.Context, w *tuning.View, pods []types.UI
 	}
 }
 
-// readLately returns the recent usage of the workload's namespace.
-func (c looker) readLately(ctx context.Context, w *tuning.View) recentUsage {
+// readLately returns the recent usage of the workload's namespace; nil: the source did not answer.
+func (c looker) readLately(ctx context.Context, w *tuning.View, key latelyOf) recentUsage {
 	if c.recently == nil {
 		return nil
 	}
-	settings := w.Policy.Settings
-	key := latelyOf{w.Rec.Namespace, settings.Source.Digest(), startupOf(settings)}
 	if known, fresh := c.answers.lately.read(key, latelyLasts, w.Now); fresh {
 		return known
 	}
-	found, err := c.askLately(ctx, settings, key, w.Now)
+	found, err := c.askLately(ctx, w.Policy.Settings, key, w.Now)
 	if err != nil {
 		log.FromContext(ctx).V(1).Info("Cannot read the recent usage of pods; raises wait for the cooldown", "cause", err.Error())
 	}

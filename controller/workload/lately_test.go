@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -114,4 +115,47 @@ func sameTime(n int, at time.Time, value float64) (out []usage.Sample) {
 		out = append(out, usage.Sample{At: at.UnixMilli(), Value: value})
 	}
 	return out
+}
+
+// hangs is a source that answers nothing before the deadline.
+type hangs struct {
+	Gauge
+	asked int
+}
+
+func (s *hangs) Read(ctx context.Context, _ usage.Query, _ func(usage.Series)) (usage.Report, error) {
+	s.asked++
+	return usage.Report{}, ctx.Err()
+}
+
+func (s *hangs) Throttled(ctx context.Context, _ string, _ []string, _ time.Duration, _ time.Time) (usage.ByContainer, error) {
+	s.asked++
+	return nil, ctx.Err()
+}
+
+// A source that hangs is asked once, not by each workload whose raise waits: they would occupy all workers, and answers
+// to OOM kills would wait for one.
+func TestRecentUsageOfASourceThatHangs(t *testing.T) {
+	at := time.Date(2026, 3, 1, 12, 0, 10, 0, time.UTC)
+	source := &hangs{}
+	c := &Controller{
+		Recently: func(policy.Settings) (usage.Source, error) { return source, nil },
+		Gauges:   func(policy.Settings) (Gauge, error) { return source, nil },
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	limits := corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}
+	query := func(after time.Duration, name string) {
+		w := viewOfRecent(at.Add(after), name)
+		w.Pods[0].Spec.Containers = []corev1.Container{{Name: "app", Resources: limits}}
+		c.looker().queryLately(over, w, []types.UID{types.UID(name)})
+		assert.Contains(t, w.Usage.Lately, types.UID(name), "an empty answer, or the pass asks again")
+	}
+	query(0, "web-1")
+	query(time.Second, "api-1")
+	query(latelyLasts, "web-1")
+	query(silentFor-time.Second, "api-1")
+	assert.Equal(t, 1, source.asked)
+	query(silentFor, "web-1")
+	assert.Equal(t, 2, source.asked)
 }

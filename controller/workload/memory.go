@@ -58,7 +58,9 @@ type podAnswers struct {
 	// memoryHeld is the recent memory of pods' containers. If it is lost, the source is queried once more.
 	memoryHeld fresh[types.UID, heldNow]
 	// lately is the recent usage of namespaces. If it is lost, the source is queried once more.
-	lately     fresh[latelyOf, recentUsage]
+	lately fresh[latelyOf, recentUsage]
+	// silent are the namespaces whose source took too long to answer about the recent usage.
+	silent     fresh[latelyOf, struct{}]
 	rejections rejections
 	// deletions are young pods that were deleted.
 	deletions board.Table[types.NamespacedName, withdraw.Deletions]

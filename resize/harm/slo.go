@@ -3,6 +3,7 @@ package harm
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"attune.io/attune/api/v1alpha1"
@@ -21,9 +22,13 @@ func guardrailQuestions(rules resize.Rules) []Question {
 func questionOf(g v1alpha1.SLOGuardrail) Question { return Question{Name: g.Name, Query: g.Query} }
 
 // guardrails judges the policy's SLO queries: a violated SLO is a regression; a query without an answer makes the
-// verdict inconclusive.
+// verdict inconclusive. A resize that lowers nothing did not cause a violation, and less would not end it: the container
+// may have been raised because of an OOM kill, or because it starves as the other pods still do.
 func guardrails(c Case) resize.Verdict {
 	var open resize.Verdict
+	if !slices.ContainsFunc(c.Changes, func(c resize.Change) bool { return c.Move().Lowers() }) {
+		return open
+	}
 	for _, g := range c.Rules.Guardrails {
 		answer, asked := c.Signals.Answers[questionOf(g)]
 		if !asked {

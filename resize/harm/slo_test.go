@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/lifecycle"
 	"attune.io/attune/resize/resizetest"
@@ -42,8 +43,8 @@ func TestGuardrails(t *testing.T) {
 			asked := Questions(rules)
 			assert.Equal(t, []Question{{Name: "latency"}}, asked)
 			assert.Empty(t, QuestionsBefore(rules))
-			assert.Equal(t, test.want, guardrails(Case{Rules: rules, Signals: Signals{Answers: map[Question]Answer{asked[0]: test.answer}}}))
-			assert.Zero(t, guardrails(Case{Rules: rules}), "without a usage source it is not judged")
+			assert.Equal(t, test.want, guardrails(Case{Rules: rules, Changes: []resize.Change{{Prior: resizetest.Prior, Desired: desired}}, Signals: Signals{Answers: map[Question]Answer{asked[0]: test.answer}}}))
+			assert.Zero(t, guardrails(Case{Rules: rules, Changes: []resize.Change{{Prior: resizetest.Prior, Desired: desired}}}), "without a usage source it is not judged")
 		})
 	}
 }
@@ -81,5 +82,32 @@ func TestGuardrailsAreJudgedDuringTheObservation(t *testing.T) {
 				assert.Equal(t, resize.HarmSLO, state.Verdict.Harm)
 			}
 		})
+	}
+}
+
+// The condition was violated because the pods had too little, and the other pods still have: less would not fix it. A
+// raise in answer to an OOM kill would be reverted to the size that killed the container.
+func TestGuardrailsRevertNoResizeThatOnlyRaises(t *testing.T) {
+	rules := resizetest.Auto()
+	rules.Guardrails = []v1alpha1.SLOGuardrail{{Name: "errors", Query: "b", Comparison: "<", Threshold: "1"}}
+	signals := Signals{Answers: map[Question]Answer{Questions(rules)[0]: {Value: 3}}, Throttle: map[string]float64{"app": 0}, OOMEvents: map[string]float64{"app": 0}}
+	for name, test := range map[string]struct {
+		to   recommender.Size
+		want lifecycle.StateKind
+	}{
+		"CPU raised":                  {resizetest.Size(1000, 2000, 512, 1024), lifecycle.Watching},
+		"memory raised":               {resizetest.Size(500, 1000, 1024, 2048), lifecycle.Watching},
+		"CPU raised, memory lowered":  {resizetest.Size(1000, 2000, 256, 512), lifecycle.Harmed},
+		"request raised, limit lower": {resizetest.Size(600, 800, 512, 1024), lifecycle.Harmed},
+	} {
+		for after, want := range map[time.Duration]lifecycle.StateKind{time.Minute: test.want, 5 * time.Minute: test.want} {
+			if want == lifecycle.Watching && after == 5*time.Minute {
+				want = lifecycle.Settled
+			}
+			record := recorded(test.to, resizetest.WatchedUntil(5*time.Minute))
+			pod := resizetest.Resized(test.to, resizetest.Observed, resizetest.Done(test.to))
+			state := Assess(pod, record, resizetest.Able(), noon.Add(after), rules, signals)
+			assert.Equal(t, want, state.Kind, "%s after %s", name, after)
+		}
 	}
 }
