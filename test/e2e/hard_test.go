@@ -279,7 +279,7 @@ func TestRestartingResize(t *testing.T) {
 	assert.Nil(t, rec.Status.Backoff)
 }
 
-// TestSidecarIsSized (41, 20, 42): a native sidecar is sized with its pod in one patch; an init container
+// TestSidecarIsSized (41, 20, 42): a native sidecar is sized with its pod in one patch, within its own bound; an init container
 // that asks for more than both is left alone; and who is born later is born with all that was kept, and
 // left as it was born.
 func TestSidecarIsSized(t *testing.T) {
@@ -292,20 +292,24 @@ func TestSidecarIsSized(t *testing.T) {
 	migrate.Name, migrate.Args, migrate.ReadinessProbe = "migrate", []string{"hold-memory"}, nil // ends when it is told no more
 	d, p := started(t, "sidecar", 1, idle(fittingMemory), func(s *corev1.PodSpec) { s.InitContainers = []corev1.Container{proxy, migrate} })
 	eventually(t, "charged as the init container and its sidecar", func() error { return used(t, "sidecar", corev1.ResourceRequestsCPU, "210m") })
-	fit(t, d)
+	bounded := size{cpu: "35m", cpuLimit: "70m", memory: fitting.memory, memoryLimit: fitting.memoryLimit}
+	fit(t, d, func(s *v1alpha1.AttunePolicySpec) {
+		cpu := &v1alpha1.CPUSettings{ResourceSettings: v1alpha1.ResourceSettings{MinAllowed: ptr.To(resource.MustParse("35m")), MaxAllowed: ptr.To(resource.MustParse("35m"))}}
+		s.ContainerPolicies = []v1alpha1.ContainerPolicy{{ContainerName: "proxy", CPU: cpu}}
+	})
 	eventually(t, "both resized", func() error {
 		if err := hasSpec(t, p, fitting); err != nil {
 			return err
 		}
-		if status := p.Status.InitContainerStatuses[0]; status.Resources == nil || sizeOf(*status.Resources) != fitting {
+		if status := p.Status.InitContainerStatuses[0]; status.Resources == nil || sizeOf(*status.Resources) != bounded {
 			return fmt.Errorf("the sidecar has %v", status.Resources)
 		}
 		return nil
 	})
 	assert.Equal(t, int64(2), p.Generation, "in one patch")
 	assert.Equal(t, migrate.Resources, p.Spec.InitContainers[1].Resources)
-	assert.NoError(t, hasQuota(p, "proxy", 6000))
-	eventually(t, "42: still charged for the init container", func() error { return used(t, "sidecar", corev1.ResourceRequestsCPU, "180m") })
+	assert.NoError(t, hasQuota(p, "proxy", 7000))
+	eventually(t, "42: still charged for the init container", func() error { return used(t, "sidecar", corev1.ResourceRequestsCPU, "185m") })
 
 	eventually(t, "kept", func() error { return told(ctx, d, "Success", "") })
 	eventually(t, "the webhook knows", func() error { return createdWith(ctx, d, fitting) })
@@ -323,7 +327,7 @@ func TestSidecarIsSized(t *testing.T) {
 	})
 	born := pods(ctx, t, d)[0]
 	assert.Equal(t, fitting, sizeOf(born.Spec.Containers[0].Resources))
-	assert.Equal(t, fitting, sizeOf(born.Spec.InitContainers[0].Resources))
+	assert.Equal(t, bounded, sizeOf(born.Spec.InitContainers[0].Resources))
 	assert.Equal(t, migrate.Resources, born.Spec.InitContainers[1].Resources)
 	assert.Equal(t, int64(1), born.Generation, "20: the controller has nothing to change about what the webhook gave it")
 }
