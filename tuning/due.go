@@ -41,7 +41,7 @@ func (d *starter) raiseLeft(pod *corev1.Pod, plan resize.Plan, refused bool) boo
 	}
 	return slices.ContainsFunc(d.view.targets(pod), func(t podview.Container) bool {
 		has, there := live[t.Name]
-		return there && !d.view.Policy.Settings.Resize.Excluded[t.Name] && slices.ContainsFunc(recommender.Resources[:], func(r recommender.Resource) bool {
+		return there && !d.view.Policy.Settings.Resize.Excludes(t.Name) && slices.ContainsFunc(recommender.Resources[:], func(r recommender.Resource) bool {
 			to, at := t.Size[r].Request, has.Size[r].Request
 			return at > 0 && to > at && !recommender.WithinDeadBand(at, to)
 		})
