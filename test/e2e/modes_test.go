@@ -88,7 +88,7 @@ func TestOneShot(t *testing.T) {
 }
 
 // TestGuardrails: two workloads are lowered, and need more memory afterwards than a guardrail of one of them allows. Its query
-// is answered at the end of the observation period. The resize that breaks it is reverted, and the other one is accepted.
+// is asked during the observation and at its end. The resize that breaks it is reverted, and the other one is accepted.
 // The guardrails are those of cluster policies: policies of a namespace may have some only where an administrator allows it.
 func TestGuardrails(t *testing.T) {
 	ctx := need(t)
