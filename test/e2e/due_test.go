@@ -41,8 +41,8 @@ func TestAStarvedContainerIsRaisedAtOnce(t *testing.T) {
 		return succeeded(ctx, d, 1)
 	})
 	// The CPU of the start (2 minutes and the window of a rate, 1 minute) does not count; then come 10 samples of 30 s.
-	const startup, samples = 3 * time.Minute, 10 * 30 * time.Second
-	first := pod.Status.ContainerStatuses[0].State.Running.StartedAt.Add(startup + samples)
+	const startup, step, samples = 3 * time.Minute, 30 * time.Second, 10
+	first := pod.Status.ContainerStatuses[0].State.Running.StartedAt.Add(startup + step - 1).Truncate(step).Add((samples - 1) * step)
 	within(t, time.Until(first)+2*time.Minute, "raised to the target", func() error {
 		rec, err := recommendation(ctx, d)
 		if err != nil {
@@ -61,6 +61,6 @@ func TestAStarvedContainerIsRaisedAtOnce(t *testing.T) {
 		}
 		return nil
 	})
-	t.Logf("raised %s after the first time that it could be due", time.Since(first).Round(time.Second))
+	t.Logf("raised %s after it was first due", time.Since(first).Round(time.Second))
 	assert.Zero(t, pod.Status.ContainerStatuses[0].RestartCount)
 }
