@@ -76,6 +76,9 @@ func TestARaiseThatIsDueIsHeld(t *testing.T) {
 		"by an exclusion": func(w *tuning.View) {
 			w.Policy.Settings.Resize.Excluded = map[string]bool{"app": true}
 		},
+		"by an exclusion of each container": func(w *tuning.View) {
+			w.Policy.Settings.Resize.Excluded = map[string]bool{resize.EveryContainer: true}
+		},
 		"by its target, which is the live request": func(w *tuning.View) { *w = heading(*w, sizeOf(10, 0, 512, 1024)) },
 		"by strategy Node":                         func(w *tuning.View) { w.Policy.Settings.Strategy = v1alpha1.StrategyNode },
 	} {

@@ -9,12 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
 )
 
-// TestWhatMustNotChange: a workload that opts out, a container that is excluded and the pods of a
+// TestWhatMustNotChange: a workload that opts out, containers that are excluded (one is a sidecar with the mode Off) and the pods of a
 // Recommend policy keep their sizes, running and newborn, while a neighbour under the same settings is
 // resized: the operator was at work all the time.
 func TestWhatMustNotChange(t *testing.T) {
@@ -27,7 +28,11 @@ func TestWhatMustNotChange(t *testing.T) {
 	ready(ctx, t, skipped)
 	sidecar := app("sidecar", size{cpu: "100m", memory: "64Mi"}, corev1.EnvVar{Name: "PORT", Value: "8081"})
 	sidecar.ReadinessProbe = nil
-	partly := deployment(ctx, t, "untouched", "partly", 1, app("app", asked), sidecar)
+	proxy := app("proxy", sizeOf(sidecar.Resources), corev1.EnvVar{Name: "PORT", Value: "8082"})
+	proxy.ReadinessProbe, proxy.RestartPolicy = nil, ptr.To(corev1.ContainerRestartPolicyAlways)
+	partly := newDeployment("untouched", "partly", 1, app("app", asked), sidecar)
+	partly.Spec.Template.Spec.InitContainers = []corev1.Container{proxy}
+	start(t, partly)
 	watched := deployment(ctx, t, "recommend", "web", 1, app("app", asked))
 	still := map[string]corev1.Pod{
 		"skipped":   pods(ctx, t, skipped)[0],
@@ -38,6 +43,7 @@ func TestWhatMustNotChange(t *testing.T) {
 	policyFor(ctx, t, skipped, v1alpha1.UpdateAuto, nil)
 	policyFor(ctx, t, partly, v1alpha1.UpdateAuto, func(s *v1alpha1.AttunePolicySpec) {
 		s.ExcludedContainers = []v1alpha1.ContainerName{"sidecar"}
+		s.ContainerPolicies = []v1alpha1.ContainerPolicy{{ContainerName: "proxy", Mode: ptr.To(v1alpha1.ContainerOff)}}
 	})
 	policyFor(ctx, t, watched, v1alpha1.UpdateRecommend, nil)
 
@@ -50,6 +56,7 @@ func TestWhatMustNotChange(t *testing.T) {
 			return fmt.Errorf("it has %v", got)
 		}
 		assert.Equal(t, size{cpu: "100m", memory: "64Mi"}, sizeOf(pod.Spec.Containers[1].Resources), "the excluded container")
+		assert.Equal(t, size{cpu: "100m", memory: "64Mi"}, sizeOf(pod.Spec.InitContainers[0].Resources), "the sidecar with the mode Off")
 		return nil
 	})
 	eventually(t, "a recommendation where nothing is applied", func() error { return hasTarget(ctx, watched) })

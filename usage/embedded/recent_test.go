@@ -331,3 +331,21 @@ func TestAnEndedQueryMatchesNoSeries(t *testing.T) {
 	assert.False(t, found.Next())
 	assert.ErrorIs(t, found.Err(), context.Canceled)
 }
+
+// At the default interval of a minute ten minutes have the ten samples of each resource that a raise needs to be due.
+func TestTenMinutesHaveTenSamples(t *testing.T) {
+	f := newFixture(t, oneContainer, noon)
+	for minute := range 15 {
+		require.NoError(t, f.scrapeAt(noon.Add(time.Duration(minute)*time.Minute+17*time.Second), nil))
+	}
+	for _, now := range []time.Duration{0, 10, 20, 30, 40, 50} {
+		end := noon.Add(14*time.Minute + now*time.Second).Truncate(30 * time.Second)
+		cpu, memory := 0, 0
+		_, err := f.Read(t.Context(), usage.Query{
+			Namespaces: []string{"shop"}, Start: end.Add(-10 * time.Minute), End: end, Step: 30 * time.Second, RateWindow: 2 * time.Minute,
+		}, func(s usage.Series) { cpu, memory = cpu+len(s.CPU), memory+len(s.Memory) })
+		require.NoError(t, err)
+		assert.GreaterOrEqual(t, cpu, 10, now)
+		assert.GreaterOrEqual(t, memory, 10, now)
+	}
+}
