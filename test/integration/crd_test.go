@@ -129,10 +129,10 @@ func TestNoDefaults(t *testing.T) {
 // TestSettingsAreOptional: every field of the shared settings may be left out on its own.
 func TestSettingsAreOptional(t *testing.T) {
 	allowed := map[string]bool{ // halves of a pair, elements of a list and the target itself mean nothing without
-		".spec.targetRef": true, ".spec.cpu.startupBoost": true,
+		".spec.targetRef": true, ".spec.cpu.startupBoost": true, ".spec.containerPolicies[].cpu.startupBoost": true,
 		".spec.metricsSource.prometheus.basicAuth": true, ".spec.metricsSource.prometheus.basicAuth.passwordSecret": true,
 		".spec.metricsSource.prometheus.bearerTokenSecret": true, ".spec.metricsSource.prometheus.tls.caSecret": true,
-		".spec.sloGuardrails[]": true, ".spec.updateStrategy.schedule.windows[]": true, ".spec.targetRef.selector.matchExpressions[]": true,
+		".spec.sloGuardrails[]": true, ".spec.containerPolicies[]": true, ".spec.updateStrategy.schedule.windows[]": true, ".spec.targetRef.selector.matchExpressions[]": true,
 		".spec.namespaceSelector.matchExpressions[]": true,
 	}
 	for _, kind := range []string{"AttunePolicy", "AttuneClusterPolicy", "AttuneDefaults", "AttuneNamespaceDefaults"} {
