@@ -55,12 +55,13 @@ func (v View) largestNode() *v1alpha1.LargestNode {
 // cpu.limits has a bound of its own counts as one without maxAllowed.
 func (v View) largestPod() v1alpha1.Resources {
 	var size recommender.Size
+	containers := Sized(v.Workload.Template, v.Settings)
 	for _, r := range recommender.Resources {
 		size[r] = recommender.Allocation{Request: v.Largest[r], Limit: v.Largest[r]}
-		if most := highestLimit(&v, r); most > 0 {
+		if most := highestLimit(&v, containers, r); most > 0 {
 			size[r].Limit = min(cmp.Or(v.Largest[r], most), most)
 		}
-		for _, c := range Sized(v.Workload.Template, v.Settings) {
+		for _, c := range containers {
 			if size[r].Limit > 0 {
 				size[r].Limit = max(size[r].Limit, v.killed(c.Name, r))
 			}
@@ -78,8 +79,8 @@ func maxLimit(v *View, container string, r recommender.Resource) recommender.Amo
 }
 
 // highestLimit returns the highest maxLimit of the sized containers; 0: one of them has no bound.
-func highestLimit(v *View, r recommender.Resource) (highest recommender.Amount) {
-	for _, c := range Sized(v.Workload.Template, v.Settings) {
+func highestLimit(v *View, containers []*corev1.Container, r recommender.Resource) (highest recommender.Amount) {
+	for _, c := range containers {
 		most := maxLimit(v, c.Name, r)
 		if most == 0 {
 			return 0
@@ -91,8 +92,11 @@ func highestLimit(v *View, r recommender.Resource) (highest recommender.Amount) 
 
 // limitMost returns the bound of a container's limit that is lower than that of the pod (largestPod); nil: there is none.
 func limitMost(v *View, container string, r recommender.Resource) *resource.Quantity {
+	if len(v.Settings.Containers) == 0 { // all containers have the same bound
+		return nil
+	}
 	most := maxLimit(v, container, r)
-	if most == 0 || most == highestLimit(v, r) {
+	if most == 0 || most == highestLimit(v, Sized(v.Workload.Template, v.Settings), r) {
 		return nil
 	}
 	return podview.ToPointer(r, max(most, v.killed(container, r)))
