@@ -62,11 +62,16 @@ func (d *watcher) closeRecord(record v1alpha1.ResizeRecord, action lifecycle.Act
 	if action.Result == lifecycle.ResultSuperseded {
 		d.pauses.countSupersession(record)
 	}
-	birth := record.Wave == resize.WaveReboost || record.Wave == resize.WaveBoost && action.Result == lifecycle.ResultSuccess
-	backedOff := d.backoff != nil && !action.Keep
-	if len(rows) > 0 && !birth && (!d.view.ByNode() || backedOff) && !d.createdSince(record, action) && lifecycle.CoolsDown(record, action, d.view.Policy.Settings.Resize) {
+	if len(rows) > 0 && d.coolsDown(record, action) {
 		d.cooldownFrom = &metav1.Time{Time: d.view.Now}
 	}
+}
+
+// coolsDown reports whether the workload's cooldown begins with the end of a record that changed its pod.
+func (d *watcher) coolsDown(record v1alpha1.ResizeRecord, action lifecycle.Action) bool {
+	birth := record.Wave == resize.WaveReboost || record.Wave == resize.WaveBoost && action.Result == lifecycle.ResultSuccess
+	backedOff := d.backoff != nil && !action.Keep
+	return !birth && (!d.view.ByNode() || backedOff) && !d.createdSince(record, action) && lifecycle.CoolsDown(record, action, d.view.Policy.Settings.Resize)
 }
 
 // createdSince reports whether a verified resize began in a cooldown, on a pod that is younger than that cooldown. It
