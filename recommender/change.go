@@ -216,6 +216,10 @@ func (s *step) limit() Amount {
 	limit := max(Brake(Brake(LimitFor(s.resource, s.original, s.next.Request, s.keptLimit), s.largest), s.ceiling), s.next.Request)
 	limit = s.resource.CapLimit(s.original, Allocation{Request: s.next.Request, Limit: limit}, s.settings.limitMost(s.limitFloor)).Limit
 	limit = max(limit, min(s.keptLimit, s.live.Limit))
+	if s.resource == CPU && s.target > s.next.Request { // as in ruled
+		end := Allocation{Request: s.target, Limit: LimitFor(CPU, s.original, s.target, s.keptLimit)}
+		limit = max(limit, min(s.live.Limit, CPU.CapLimit(s.original, end, s.settings.MaxAllowed).Limit))
+	}
 	if s.next.Request == s.live.Request {
 		limit = s.caughtUp(max(limit, s.limitFloor))
 	}

@@ -52,6 +52,13 @@ func (s *step) ruled() Amount {
 		return limit
 	}
 	limit := rule.Limit(s.original, s.live.Limit, s.next.Request, s.keptLimit)
+	if s.target > s.next.Request {
+		// keptLimit is zero if the limit of the target covers the usage; that of a smaller request may not.
+		limit = max(limit, min(s.live.Limit, rule.Limit(s.original, s.live.Limit, s.target, s.keptLimit)))
+	}
+	if s.due && s.next.Request > s.live.Request {
+		limit = max(limit, s.live.Limit) // a raise that also lowers does not go at once; the limit follows later
+	}
 	limit = CPU.CapLimit(s.original, Allocation{Request: s.next.Request, Limit: limit}, s.largest).Limit
 	if s.next.Request == s.live.Request {
 		return s.caughtUp(limit)

@@ -94,6 +94,29 @@ func TestLimitsByARule(t *testing.T) {
 	}
 }
 
+// A raise takes several steps. On the way its CPU limit does not fall below that of the target, which covers the usage: the
+// limit of the first step would throttle the container.
+func TestARaiseLowersNoLimitBelowTheTargets(t *testing.T) {
+	settings := ResourceSettings{LimitsFollow: true, AllowDecrease: true}
+	for name, c := range map[string]struct {
+		rule     LimitRule
+		original Allocation
+		live     Allocation
+		want     Allocation
+		due      bool
+	}{
+		"a ratio":                    {LimitRule{Thousandths: 1500}, Allocation{Request: 100, Limit: 800}, Allocation{Request: 100, Limit: 800}, Allocation{Request: 150, Limit: 600}, false},
+		"a limit below the target's": {LimitRule{Thousandths: 1500}, Allocation{Request: 100, Limit: 400}, Allocation{Request: 100, Limit: 400}, Allocation{Request: 150, Limit: 400}, false},
+		"a raise that is due":        {LimitRule{Thousandths: 1500}, Allocation{Request: 100, Limit: 800}, Allocation{Request: 100, Limit: 800}, Allocation{Request: 400, Limit: 800}, true},
+		"Keep after a ratio":         {LimitRule{}, Allocation{Request: 500, Limit: 750}, Allocation{Request: 100, Limit: 1000}, Allocation{Request: 150, Limit: 600}, false},
+	} {
+		m := Move{Target: Size{CPU: {Request: 400}}, Live: Size{CPU: c.live}, Original: Size{CPU: c.original}, Due: [2]bool{CPU: c.due}}
+		m.Settings.Of[CPU] = settings
+		m.Settings.Of[CPU].Limits, m.Settings.Of[CPU].MaxChangePercent = c.rule, 50
+		assert.Equal(t, c.want, NextStep(m).Next[CPU], name)
+	}
+}
+
 // The explanation names the rule, and usage where that takes precedence.
 func TestLimitRuleInTheTrace(t *testing.T) {
 	in := ruled(LimitRule{Remove: true}, Allocation{Request: 500, Limit: 500})

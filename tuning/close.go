@@ -2,6 +2,7 @@ package tuning
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/event"
@@ -61,11 +62,25 @@ func (d *watcher) closeRecord(record v1alpha1.ResizeRecord, action lifecycle.Act
 	if action.Result == lifecycle.ResultSuperseded {
 		d.pauses.countSupersession(record)
 	}
-	birth := record.Wave == resize.WaveReboost || record.Wave == resize.WaveBoost && action.Result == lifecycle.ResultSuccess
-	backedOff := d.backoff != nil && !action.Keep
-	if len(rows) > 0 && !birth && (!d.view.ByNode() || backedOff) && lifecycle.CoolsDown(record, action, d.view.Policy.Settings.Resize) {
+	if len(rows) > 0 && d.coolsDown(record, action) {
 		d.cooldownFrom = &metav1.Time{Time: d.view.Now}
 	}
+}
+
+// coolsDown reports whether the workload's cooldown begins with the end of a record that changed its pod.
+func (d *watcher) coolsDown(record v1alpha1.ResizeRecord, action lifecycle.Action) bool {
+	birth := record.Wave == resize.WaveReboost || record.Wave == resize.WaveBoost && action.Result == lifecycle.ResultSuccess
+	backedOff := d.backoff != nil && !action.Keep
+	return !birth && (!d.view.ByNode() || backedOff) && !d.createdSince(record, action) && lifecycle.CoolsDown(record, action, d.view.Policy.Settings.Resize)
+}
+
+// createdSince reports whether a verified resize began in a cooldown, on a pod that is younger than that cooldown. It
+// does not extend it: a workload whose new pods are not sized at admission, and are resized to the size of the last step
+// as they come, would never make its next step.
+func (d *watcher) createdSince(record v1alpha1.ResizeRecord, action lifecycle.Action) bool {
+	pod, begun := d.view.Pod(record.PodUID), ptr.Deref(record.Begun, record.WrittenAt)
+	return action.Keep && pod != nil && d.backoff == nil && d.cooldownFrom != nil && pod.CreationTimestamp.After(d.cooldownFrom.Time) &&
+		resize.CooldownLeft(d.cooldownFrom, nil, d.view.Policy.Settings.Resize, begun.Time) > 0
 }
 
 // collectRestorableRaises collects raises whose memory may be restored: the observation has ended, or the restore was

@@ -179,6 +179,10 @@ func (v seeder) fresh(t v1alpha1.ContainerTarget, verified *v1alpha1.Resources) 
 		s.CPULimitMost = limitMost(&v.View, t.Name, recommender.CPU)
 		if s.CPULimitFollows {
 			s.CPULimitFloor = t.CPULimitFloor
+			if target := podview.FromResources(t.Target)[recommender.CPU]; settings.Of[recommender.CPU].Limits.Sets() && req < target.Request {
+				// The limit of the target covers the usage, so it has no floor; that of a smaller verified request may not.
+				s.CPULimitFloor = podview.ToPointer(recommender.CPU, max(podview.FromPointer(recommender.CPU, t.CPULimitFloor), target.Limit))
+			}
 		}
 	}
 	if barred(t.Holds, recommender.Memory) {
@@ -241,10 +245,22 @@ func (v seeder) storedSeed(t v1alpha1.ContainerTarget) (v1alpha1.ContainerSeed, 
 	return s, true
 }
 
-// upToDate applies the current floors and the policy's current bounds to a stored seed.
+// upToDate applies the current floors and the policy's current settings to a stored seed: what the policy forbids since
+// then, such as less memory, or limits that follow, ends at once.
 func (v seeder) upToDate(s v1alpha1.ContainerSeed) v1alpha1.ContainerSeed {
 	size := v.withinBounds(s.Name, v.aboveFloors(s.Name, podview.FromResources(v1alpha1.Resources{CPURequest: s.CPURequest, MemoryRequest: s.MemoryRequest})))
 	s.CPURequest, s.MemoryRequest = podview.ToPointer(recommender.CPU, size[recommender.CPU].Request), podview.ToPointer(recommender.Memory, size[recommender.Memory].Request)
+	of := &v.Settings.For(s.Name).Of
+	s.AllowMemoryDecrease = s.AllowMemoryDecrease && of[recommender.Memory].AllowDecrease
+	if s.CPUBoost != nil {
+		s.CPUBoost = v.cpuBoost(s.Name)
+	}
+	if s.CPULimitFollows && !of[recommender.CPU].LimitsFollow {
+		s.CPULimitFollows, s.CPULimitFloor = false, nil
+	}
+	if s.MemoryLimitFollows && !of[recommender.Memory].LimitsFollow { // a limit that does not follow would be one of strategy Node
+		s.MemoryLimitFollows, s.MemoryLimit, s.MemoryLimitFloor = false, nil, nil
+	}
 	return s
 }
 

@@ -8,10 +8,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -84,6 +86,18 @@ func TestASilentSourceLeavesTheStandingSeed(t *testing.T) {
 	assert.False(t, Desired(v).Seed.Containers[0].AllowMemoryDecrease)
 	v.Status.Floors = nil
 
+	settings := v.Settings
+	v.Settings.Recommender.Of[recommender.Memory].AllowDecrease = false
+	assert.False(t, Desired(v).Seed.Containers[0].AllowMemoryDecrease, "the policy forbids it since")
+	for _, r := range recommender.Resources {
+		v.Settings.Recommender.Of[r].LimitsFollow = false
+	}
+	left := Desired(v).Seed.Containers[0]
+	assert.Equal(t, []bool{false, false}, []bool{left.CPULimitFollows, left.MemoryLimitFollows}, "RequestsOnly since")
+	assert.Nil(t, left.CPULimitFloor)
+	assert.Nil(t, left.MemoryLimitFloor)
+	v.Settings = settings
+
 	v.Status.BadSeeds = []string{before.Seed.Revision}
 	assert.Equal(t, "SeedMarkedBad", Desired(v).SeedBlocked)
 	v.Status.BadSeeds = nil
@@ -94,6 +108,25 @@ func TestASilentSourceLeavesTheStandingSeed(t *testing.T) {
 	v.Blocked = sizing(t, map[recommender.Resource]string{recommender.CPU: "HPA"}).Blocked
 	assert.Nil(t, Desired(v).Seed.Containers[0].CPURequest, "held by another since")
 	assert.NotNil(t, Desired(v).Seed.Containers[0].MemoryRequest)
+}
+
+// New pods get a verified request below the target. By a ratio, their CPU limit would be below the usage.
+func TestALimitByARatioOfAVerifiedRequestCoversTheUsage(t *testing.T) {
+	v := sizing(t, nil)
+	v.Settings.Resize.Mode = v1alpha1.UpdateAuto
+	v.Settings.Recommender.Of[recommender.CPU].Limits = recommender.LimitRule{Thousandths: 1500}
+	resources := &v.Workload.Template.Spec.Containers[0].Resources
+	resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("100m"), "memory": resource.MustParse("512Mi")}
+	resources.Limits = corev1.ResourceList{"cpu": resource.MustParse("800m"), "memory": resource.MustParse("512Mi")}
+	v.Status.Verified = []v1alpha1.VerifiedResources{{Name: "app", Size: v1alpha1.Resources{CPURequest: podview.ToPointer(recommender.CPU, 120)}}}
+	spec := Desired(v)
+	require.NotNil(t, spec.Seed)
+	target, seed := spec.Containers[0], spec.Seed.Containers[0]
+	require.Nil(t, target.CPULimitFloor, "the target's limit covers it")
+	assert.Equal(t, "120m", seed.CPURequest.String())
+	assert.Equal(t, target.Target.CPULimit.String(), seed.CPULimitFloor.String())
+	v.Status.Verified[0].Size = target.Target
+	assert.Nil(t, Desired(v).Seed.Containers[0].CPULimitFloor)
 }
 
 func TestRan(t *testing.T) {
