@@ -17,7 +17,7 @@ const dueEvery = 30 * time.Second
 // lookForDue asks for the recent usage of a pod if that decides about a raise: one that the cooldown blocks, or one
 // that a resize step caps. While it waits for the cooldown, the usage is read again and again.
 func (d *starter) lookForDue(pod *corev1.Pod, plan resize.Plan, refusal *resize.Refusal) {
-	if d.view.Part != WholePass || d.view.ByNode() || d.gates.status().Backoff != nil || refusal != nil && refusal.Reason != resize.ReasonCooldown {
+	if d.view.Usage.NoRecent || d.view.Part != WholePass || d.view.ByNode() || d.gates.status().Backoff != nil || refusal != nil && refusal.Reason != resize.ReasonCooldown {
 		return
 	}
 	waits := refusal != nil || slices.ContainsFunc(plan.LeftOut, func(r resize.Refusal) bool { return r.Reason == resize.ReasonCooldown })

@@ -60,6 +60,17 @@ func TestARaiseThatIsDueGoesToTheTargetAtOnce(t *testing.T) {
 	}
 }
 
+// Without a source of recent usage no raise is due: attune waits for the end of the cooldown, and does not look again
+// before.
+func TestRaisesWaitForTheCooldownWithoutRecentUsage(t *testing.T) {
+	w := starving(t, running("web-1", sizeOf(10, 0, 512, 1024)))
+	w.Usage.NoRecent = true
+	d := tuning.Decide(w)
+	assert.Empty(t, d.Unknowns.Lately)
+	assert.Empty(t, d.Writes)
+	assert.Equal(t, 59*time.Minute, d.After)
+}
+
 // What holds also for raises that are due, and what is not asked for at all.
 func TestARaiseThatIsDueIsHeld(t *testing.T) {
 	tiny := sizeOf(10, 0, 512, 1024)

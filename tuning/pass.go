@@ -66,6 +66,8 @@ func (d *deciders) decide() Decision {
 	d.starter.restore()
 	d.starter.restoreCreated(unscheduled, stuck)
 	var byNode NodeNews
+	var blocked *resize.Refusal
+	whole := false
 	switch {
 	case d.view.Part == UrgentPart:
 		d.starter.beginUrgent()
@@ -73,13 +75,16 @@ func (d *deciders) decide() Decision {
 		d.reports.requeueAfter(d.view.Begin.Wait)
 	case d.view.Part == WholePass:
 		d.starter.giveBack(d.watcher.raised)
-		blocked := d.beginOrUndo()
+		blocked, whole = d.beginOrUndo(), true
 		d.reportRefusal(blocked)
 		d.condition(blockedCondition(blocked))
 		byNode.Held, byNode.NotEvictable = d.evictor.blockedPods()
 	}
 	d.tries.storeReverts(d.records.open)
 	d.summarise()
+	if whole { // only a complete reconcile knows what the pods wait for
+		d.status.NextResize = nextResize(d.status.Pods, d.records.open, blocked)
+	}
 	byNode.WaitingSince = d.starter.stillWaiting()
 	return Decision{
 		Status: d.soFar(), Writes: d.writes.list, Evictions: d.evictor.evictions, EvictionOutcomes: d.watcher.evicted,

@@ -179,6 +179,33 @@ func (d *deciders) degraded() metav1.Condition {
 	return c
 }
 
+// nextResize returns when the next resize may start, from the counts of pods, the open records and the refusal; nil:
+// nothing is left to resize. It has only times that stay the same from one reconcile to the next, with the resolution
+// of a stored time, so that it changes only if what it waits for changes.
+func nextResize(pods *v1alpha1.PodCounts, open []v1alpha1.ResizeRecord, blocked *resize.Refusal) *v1alpha1.NextResize {
+	switch {
+	case pods.AtTarget >= pods.Total:
+		return nil
+	case len(open) > 0:
+		next := &v1alpha1.NextResize{Reason: v1alpha1.ReasonObservation}
+		for _, r := range open {
+			if r.Phase != v1alpha1.RecordWatching || r.WatchUntil == nil {
+				return &v1alpha1.NextResize{Reason: v1alpha1.ReasonInProgress}
+			}
+			if next.At == nil || next.At.Before(r.WatchUntil) {
+				next.At = &metav1.Time{Time: r.WatchUntil.UTC().Truncate(time.Second)}
+			}
+		}
+		return next
+	case blocked == nil:
+		return nil
+	case blocked.Until.IsZero() || blocked.Reason == resize.ReasonMemoryUnknown:
+		// The time until memory is measured moves with each reconcile.
+		return &v1alpha1.NextResize{Reason: blocked.Reason}
+	}
+	return &v1alpha1.NextResize{Reason: blocked.Reason, At: &metav1.Time{Time: blocked.Until.UTC().Truncate(time.Second)}}
+}
+
 // blockedCondition is the condition ResizeBlocked of a refusal; nil: nothing is blocked.
 func blockedCondition(blocked *resize.Refusal) metav1.Condition {
 	if blocked == nil {

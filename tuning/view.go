@@ -119,6 +119,8 @@ type UsageView struct {
 	// Lately is the recent usage of containers, by pod and container. Only pods in Unknowns have an entry. An empty
 	// entry: it was read and is not known.
 	Lately map[types.UID]map[string]resize.Lately
+	// NoRecent reports that the loop has no source of recent usage, so that no raise is due.
+	NoRecent bool
 	// Ends are measurements about recent terminations of containers, by podview.Evidence.
 	Ends map[string]harm.KillFacts
 	// MemorySoon reports that the pod's memory usage will be known within seconds.

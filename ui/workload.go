@@ -105,6 +105,10 @@ func factsOf(rec *v1alpha1.AttuneRecommendation) []fact {
 	if from := rec.Status.CooldownFrom; from != nil {
 		facts = append(facts, fact{"cooldown from", utc(from.Time)})
 	}
+	if next := answers.NextResize(rec); next != "" {
+		_, when, _ := strings.Cut(strings.TrimSuffix(next, "."), ": ")
+		facts = append(facts, fact{"next resize", when})
+	}
 	if b := rec.Status.Backoff; b != nil && b.ConsecutiveReverts > 0 {
 		facts = append(facts, fact{"consecutive reverts", fmt.Sprint(b.ConsecutiveReverts)})
 	}

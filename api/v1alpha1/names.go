@@ -98,6 +98,7 @@ const (
 	ReasonIdentityConflict = "IdentityConflict"
 
 	ReasonInProgress     = "InProgress"
+	ReasonObservation    = "Observation"
 	ReasonIdle           = "Idle"
 	ReasonCooldownActive = "CooldownActive"
 

@@ -485,6 +485,11 @@ type AttuneRecommendationStatus struct {
 	// +optional
 	CooldownFrom *metav1.Time `json:"cooldownFrom,omitempty"`
 
+	// NextResize says when the next resize of a running pod may start; not set: all pods are at their targets, or no
+	// resize is planned. For example {at: 2026-03-01T12:00:00Z, reason: CooldownActive}.
+	// +optional
+	NextResize *NextResize `json:"nextResize,omitempty"`
+
 	// BadSeeds lists revisions of seeds that caused a regression. New pods do not get them again.
 	// +optional
 	// +listType=set
@@ -579,6 +584,17 @@ type AdmissionWithdrawn struct {
 	// The webhook sets them again after the next pod was created.
 	// +optional
 	RejectedWithout bool `json:"rejectedWithout,omitempty"`
+}
+
+// NextResize says when the next resize of a running pod may start.
+type NextResize struct {
+	// At is the earliest time at which it may start, such as 2026-03-01T12:00:00Z; not set: it waits for an event, not
+	// for a time. Raises that are due and answers to OOM kills may start earlier.
+	// +optional
+	At *metav1.Time `json:"at,omitempty"`
+	// Reason is what it waits for: Observation, or the reason of the condition ResizeBlocked, such as CooldownActive.
+	// +kubebuilder:validation:MaxLength=128
+	Reason string `json:"reason"`
 }
 
 // PodCounts counts the running pods of a workload.

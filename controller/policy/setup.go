@@ -179,7 +179,7 @@ func readOf(status v1alpha1.AttuneRecommendationStatus) v1alpha1.AttuneRecommend
 	if status.Phase != v1alpha1.PhaseCooldown {
 		status.Phase = ""
 	}
-	status.Pods, status.CooldownFrom, status.GoneSince = nil, nil, nil
+	status.Pods, status.CooldownFrom, status.NextResize, status.GoneSince = nil, nil, nil, nil
 	return status
 }
 

@@ -36,6 +36,7 @@ func (c *Controller) observe(ctx context.Context, rec *v1alpha1.AttuneRecommenda
 		Usage: tuning.UsageView{
 			Confirmed: c.Confirmed.Of(client.ObjectKeyFromObject(rec)),
 			Memory:    map[types.UID]map[string]recommender.Amount{}, MemorySoon: map[types.UID]bool{},
+			NoRecent: c.Recently == nil,
 		},
 		Past: tuning.PastView{AskedAt: c.askedAt(rec.Status.Records, c.Clock.Now())},
 		Looked: tuning.LookedView{

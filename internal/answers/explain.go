@@ -52,6 +52,8 @@ type ExplainedWorkload struct {
 	Unreadable string `json:"unreadable,omitempty"`
 	// AdmissionWithdrawn is why new pods are created without admission resources, and until when; empty if they get them.
 	AdmissionWithdrawn string `json:"admissionWithdrawn,omitempty"`
+	// NextResize says when the next resize of a running pod may start, or what it waits for; empty: none is planned.
+	NextResize string `json:"nextResize,omitempty"`
 	// NewPods is why new pods keep the resources of their template although the mode sizes them, such as the setting
 	// admission; empty: the mode does not size them, or nothing is known to prevent it.
 	NewPods string `json:"newPods,omitempty"`

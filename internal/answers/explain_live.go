@@ -52,6 +52,7 @@ func Explain(v View, fields []policy.Field, now time.Time) (Explanation, error) 
 			Identity:  rec.Spec.Identity,
 
 			Unreadable: v.Workload.Unreadable, AdmissionWithdrawn: withdrawal(rec.Status.AdmissionWithdrawn, now), NewPods: newPods(&v),
+			NextResize: NextResize(rec),
 		},
 		Containers: []ExplainedContainer{},
 		Settings:   SettingsOf(fields, rec),
@@ -267,6 +268,18 @@ func newPods(v *View) string {
 		return ""
 	}
 	return "New pods keep the resources of their template: " + why + "."
+}
+
+// NextResize says when the next resize of a running pod may start, or what it waits for; empty: none is planned.
+func NextResize(rec *v1alpha1.AttuneRecommendation) string {
+	switch next := rec.Status.NextResize; {
+	case next == nil:
+		return ""
+	case next.At != nil:
+		return fmt.Sprintf("Next resize: not before %s (%s).", next.At.UTC().Format(time.RFC3339), next.Reason)
+	default:
+		return fmt.Sprintf("Next resize: no time is known (%s).", next.Reason)
+	}
 }
 
 // withdrawal says why admission sets no resources on the new pods of a workload; empty: it sets them.

@@ -63,7 +63,7 @@ func (w *explanationWriter) workload(of *ExplainedWorkload) {
 	if means := of.ModeMeans(); means != "" {
 		w.line("%s", means)
 	}
-	for _, sentence := range []string{of.AdmissionWithdrawn, of.NewPods} {
+	for _, sentence := range []string{of.NextResize, of.AdmissionWithdrawn, of.NewPods} {
 		if sentence != "" {
 			w.line("%s", sentence)
 		}

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/resize"
 	"attune.io/attune/test/sim/api"
 )
 
@@ -530,6 +531,51 @@ func TestReachedSeesSilence(t *testing.T) {
 			r.changed(api.Event{Type: watch.Added, Object: c.rec})
 			for range 6 * 60 {
 				r.tick()
+				l.go_(time.Minute)
+			}
+			assert.Equal(t, c.wrong, len(l.wrong) > 0, "%v", l.wrong)
+		})
+	}
+}
+
+func TestStarvedSeesARaiseThatWaitsForTheCooldown(t *testing.T) {
+	pod := &corev1.Pod{}
+	pod.Name = "web-1"
+	pod.Spec.Containers = []corev1.Container{{Name: "app"}}
+	pod.Spec.Containers[0].Resources.Requests = amounts("10m", "1Gi")
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	for name, c := range map[string]struct {
+		needs  float64
+		change func(*v1alpha1.AttuneRecommendation)
+		wrong  bool
+	}{
+		"needs more": {0.033, func(*v1alpha1.AttuneRecommendation) {}, true},
+		"needs less": {0.009, func(*v1alpha1.AttuneRecommendation) {}, false},
+		"after a regression": {0.033, func(rec *v1alpha1.AttuneRecommendation) {
+			rec.Status.Backoff = &v1alpha1.Backoff{ConsecutiveReverts: 1}
+		}, false},
+		"another reason as well": {0.033, func(rec *v1alpha1.AttuneRecommendation) {
+			rec.Status.Conditions[0].Message = "1 pods: Cooldown: cooldown until noon; 1 pods: NoRoom: node-1 is full"
+		}, false},
+		"the target is near": {0.033, func(rec *v1alpha1.AttuneRecommendation) {
+			rec.Spec.Containers[0].Target.CPURequest = ptr(resource.MustParse("11m"))
+		}, false},
+		"held": {0.033, func(rec *v1alpha1.AttuneRecommendation) {
+			rec.Spec.Containers[0].Holds = []v1alpha1.Hold{{Resource: "cpu", Reason: "HPA"}}
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab()
+			s := newStarved(l.scene, func(types.NamespacedName) []*corev1.Pod { return []*corev1.Pod{pod} },
+				func(*corev1.Pod, string) float64 { return c.needs }, func() bool { return true })
+			s.changed(api.Event{Type: watch.Added, Object: recommendation(func(rec *v1alpha1.AttuneRecommendation) {
+				rec.Spec.Containers = []v1alpha1.ContainerTarget{{Name: "app", Target: v1alpha1.Resources{CPURequest: ptr(resource.MustParse("38m"))}}}
+				rec.Status.Phase = v1alpha1.PhaseCooldown
+				rec.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionResizeBlocked, Status: metav1.ConditionTrue, Reason: resize.ReasonCooldown, Message: "cooldown until noon"}}
+				c.change(rec)
+			})})
+			for range 10 {
+				s.tick()
 				l.go_(time.Minute)
 			}
 			assert.Equal(t, c.wrong, len(l.wrong) > 0, "%v", l.wrong)

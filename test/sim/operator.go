@@ -163,6 +163,7 @@ func (o *operator) lead(ctx context.Context) {
 		Client: as("attune/workload"), Live: o.w.server.As("attune/live", o.link()),
 		Clock: o, Settings: settings, Autoscalers: autoscalers{o},
 		Gauges:    func(policy.Settings) (workloadloop.Gauge, error) { return gauge{o}, nil },
+		Recently:  func(policy.Settings) (usage.Source, error) { return source{o}, nil },
 		RecentCPU: lately{o},
 		Access: workloadloop.Access{
 			Admission: workload.Admission{Operator: operatorNamespace}, Evictions: true, ServerVersion: fmt.Sprintf("v1.%d.2", o.w.server.Minor),
