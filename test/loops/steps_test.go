@@ -41,6 +41,31 @@ func TestLoopsFinishAStepOfTenReplicasWithoutCooldowns(t *testing.T) {
 	require.Equal(t, v1alpha1.PhaseResizing, w.recommendation().Status.Phase)
 }
 
+// A resize step goes on without a cooldown after a restart of the operator, and takes along a pod that is created
+// meanwhile.
+func TestLoopsContinueAStep(t *testing.T) {
+	t.Parallel()
+	for name, happens := range map[string]struct {
+		does func(*world)
+		pods int
+	}{
+		"after a restart":                {func(w *world) { w.wire() }, 4},
+		"with a pod created in the step": {func(w *world) { w.scale("web", 5); w.startNewPods() }, 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := shrinking(t, 4)
+			w.policy("all", "updateStrategy: {type: Auto}")
+			w.until(4*time.Hour, "one pod is observed, the second one is resized", func() bool { return w.lowered() == 2 })
+			happens.does(w)
+			w.until(50*time.Minute, "the other pods follow without a cooldown of an hour", func() bool { return w.lowered() == happens.pods && w.idle() })
+			for _, pod := range w.pods() {
+				assert.Equal(t, int64(250), cpuRequest(&pod), "one step")
+			}
+		})
+	}
+}
+
 // A regression ends the step: no pod follows before the cooldown.
 func TestLoopsEndAStepAtARegression(t *testing.T) {
 	t.Parallel()
