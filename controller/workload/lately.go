@@ -52,12 +52,12 @@ func (c looker) queryLately(ctx context.Context, w *tuning.View, pods []types.UI
 	key := latelyOf{w.Rec.Namespace, settings.Source.Digest(), startupOf(settings)}
 	var of recentUsage
 	var throttled usage.ByContainer
-	if _, silent := c.answers.silent.read(key, silentFor, w.Now); !silent {
+	if _, silent := c.answers.lately.silent.read(key, silentFor, w.Now); !silent {
 		if of = c.readLately(ctx, w, key); of != nil { // without samples, no raise is due
 			throttled = c.throttledLately(ctx, w, pods)
 		}
 		if ctx.Err() != nil { // else the waiting workloads of the namespace would occupy the workers
-			c.answers.silent.record(key, struct{}{}, silentFor, w.Now)
+			c.answers.lately.silent.record(key, struct{}{}, silentFor, w.Now)
 		}
 	}
 	for _, uid := range pods {
@@ -79,14 +79,14 @@ func (c looker) readLately(ctx context.Context, w *tuning.View, key latelyOf) re
 	if c.recently == nil {
 		return nil
 	}
-	if known, fresh := c.answers.lately.read(key, latelyLasts, w.Now); fresh {
+	if known, fresh := c.answers.lately.answered.read(key, latelyLasts, w.Now); fresh {
 		return known
 	}
 	found, err := c.askLately(ctx, w.Policy.Settings, key, w.Now)
 	if err != nil {
 		log.FromContext(ctx).V(1).Info("Cannot read the recent usage of pods; raises wait for the cooldown", "cause", err.Error())
 	}
-	c.answers.lately.record(key, found, latelyLasts, w.Now) // failures too, or each pass would query again
+	c.answers.lately.answered.record(key, found, latelyLasts, w.Now) // failures too, or each pass would query again
 	return found
 }
 

@@ -58,14 +58,18 @@ type podAnswers struct {
 	// memoryHeld is the recent memory of pods' containers. If it is lost, the source is queried once more.
 	memoryHeld fresh[types.UID, heldNow]
 	// lately is the recent usage of namespaces. If it is lost, the source is queried once more.
-	lately fresh[latelyOf, recentUsage]
-	// silent are the namespaces whose source took too long to answer about the recent usage.
-	silent     fresh[latelyOf, struct{}]
+	lately     latelyAnswers
 	rejections rejections
 	// deletions are young pods that were deleted.
 	deletions board.Table[types.NamespacedName, withdraw.Deletions]
 	// stalled are the kubelets' messages about pods that do not start. If they are lost, they are read again.
 	stalled fresh[types.UID, string]
+}
+
+// latelyAnswers is the recent usage of namespaces, and the namespaces whose source took too long to answer about it.
+type latelyAnswers struct {
+	answered fresh[latelyOf, recentUsage]
+	silent   fresh[latelyOf, struct{}]
 }
 
 // meters is the state behind the metrics.
