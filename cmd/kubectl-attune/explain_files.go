@@ -67,7 +67,7 @@ func explainFiles(env *environment, flags offlineFlags) error {
 			Original:  size,
 
 			Guaranteed: podview.CreatesGuaranteed(&corev1.PodSpec{Containers: make([]corev1.Container, 1)}, func(*corev1.Container) recommender.Size { return size }),
-			Now:       at,
+			Now:        at,
 		}
 		input.Implausible = csvfile.InDay(s, dropped, at)
 		answer.Containers = append(answer.Containers, answers.ExplainOffline(input))
