@@ -57,6 +57,15 @@ type Series struct {
 // startsPerDay is the most restarts of a container in a day whose start is not part of its usage.
 const startsPerDay = 3
 
+// The time that a container needs to start: without a startup boost, and at most.
+const defaultStartup, maxStartup = 2 * time.Minute, 10 * time.Minute
+
+// Startup returns how long a container starts: as long as its startup boost (0: it has none), within bounds. Its CPU until
+// then is no usage.
+func Startup(boost time.Duration) time.Duration {
+	return min(cmp.Or(boost, defaultStartup), maxStartup)
+}
+
 // AroundStart splits samples of CPU, oldest first, into those before and those after the start of the running
 // container, which takes startup. It also returns the samples that are left out, because a part of the window that they
 // are measured over is within the start. Without a known start, or if the container restarts often, none is.

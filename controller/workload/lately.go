@@ -25,8 +25,6 @@ const (
 	// latelyRate is the longest window of a CPU rate in these samples. Longer rates would show the time before the
 	// window.
 	latelyRate = 2 * time.Minute
-	// startsFor is how long the start of a container takes, without a startup boost. Its CPU usage does not count.
-	startsFor, startsForMost = 2 * time.Minute, 10 * time.Minute
 )
 
 // latelyOf identifies an answer about the recent usage of a namespace.
@@ -146,9 +144,9 @@ func keep(kept map[int64]recommender.Usage, query usage.Query, factor recommende
 // startupOf returns how long the CPU usage of a container that starts does not count.
 func startupOf(settings policy.Settings) time.Duration {
 	if settings.StartupBoost == nil {
-		return startsFor
+		return usage.Startup(0)
 	}
-	return min(settings.StartupBoost.Duration, startsForMost)
+	return usage.Startup(settings.StartupBoost.Duration)
 }
 
 // throttledLately returns the fraction of throttled periods of the pods' containers with a CPU limit.

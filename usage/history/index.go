@@ -1,7 +1,6 @@
 package history
 
 import (
-	"cmp"
 	"maps"
 	"reflect"
 	"slices"
@@ -257,7 +256,7 @@ func newResolver(interests map[string]Interest, neighbours []workload.KindName) 
 			of := workload.KindName{Kind: w.Kind, Name: w.Name}
 			r.want(of, w.Containers)
 			wish := &r.wishes[r.numbers[of]]
-			startup, members := min(cmp.Or(interest.Startup, DefaultStartup), maxStartup), interest.Members[of]
+			startup, members := usage.Startup(interest.Startup), interest.Members[of]
 			if wish.of != nil {
 				startup = max(startup, wish.of.startup)
 			}

@@ -35,7 +35,7 @@ type Interest struct {
 	Policy, Namespace string
 	// Source has the settings by which usage is read. Policies with equal settings share one pool and its queries.
 	Source usage.SourceSettings
-	// Startup is how long containers start: their CPU until then is no usage. 0: DefaultStartup; at most maxStartup.
+	// Startup is how long containers start: their CPU until then is no usage. As usage.Startup reads it.
 	Startup time.Duration
 	// Since is the creation of the namespace if another namespace of its name is known to have existed before: earlier
 	// usage is not its own. Zero: all usage counts.
@@ -101,12 +101,6 @@ type Options struct {
 
 // DefaultMaxBytes has room for 150,000 containers with a week of 5-minute steps.
 const DefaultMaxBytes = 512 << 20
-
-const (
-	// DefaultStartup is how long a container without a startupBoost starts.
-	DefaultStartup = 2 * time.Minute
-	maxStartup     = 10 * time.Minute
-)
 
 // DefaultPatience is the usual time limit of a query of a Prometheus server.
 const DefaultPatience = time.Minute

@@ -28,8 +28,6 @@ const (
 	step = 30 * time.Second
 	// rateWindow is the longest window of a CPU rate, because the P75 of 10 minutes needs more than one or two values.
 	rateWindow = 2 * time.Minute
-	// startup is how long containers start: their CPU until then is no base.
-	startup = 2 * time.Minute
 	// mostContainers is the most containers that are followed: 30 MiB. Containers beyond it keep their current
 	// requests. One namespace may have greed times the free places (see usage/history).
 	mostContainers = 65_536
@@ -350,7 +348,7 @@ func (s *Store) take(series usage.Series) {
 		s.of[at] = of
 		s.held[at.namespace]++
 	}
-	before, after, _ := series.AroundStart(series.CPU, startup, rateWindow)
+	before, after, _ := series.AroundStart(series.CPU, usage.Startup(0), rateWindow)
 	for _, samples := range [...][]usage.Sample{before, after} {
 		for _, sample := range samples {
 			of.Add(recommender.CPU, sample.Time(), recommender.Usage(sample.Value*1000))
