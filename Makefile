@@ -263,7 +263,13 @@ generate: ## CRDs, deep copies, the chart's copy of the CRDs, and the licenses o
 bin/golangci-lint: tools/lint/go.mod
 	cd tools/lint && go build -o ../../bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
-lint: score bin/golangci-lint bin/karpenter/go.mod ## gofmt over all, golangci-lint (.golangci.yml) over the product with its tests, test/{browser,certmanager,tsdb}, go vet over the other modules, kube-score over the chart
+bin/actionlint: tools/go.mod
+	cd tools && go build -o ../bin/actionlint github.com/rhysd/actionlint/cmd/actionlint
+
+workflows: bin/actionlint ## The workflows as actionlint sees them; the same with and without shellcheck on the machine
+	bin/actionlint -shellcheck= -pyflakes=
+
+lint: score workflows bin/golangci-lint bin/karpenter/go.mod ## gofmt over all, actionlint over the workflows, golangci-lint (.golangci.yml) over the product with its tests, test/{browser,certmanager,tsdb}, go vet over the other modules, kube-score over the chart
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "run gofmt -w on these files"; exit 1; }
 	export GOMEMLIMIT=3GiB; bin/golangci-lint run ./... && for module in browser certmanager tsdb; do ( cd test/$$module && ../../bin/golangci-lint run ./... ) || exit 1; done
 	for module in . admission karpenter peers; do ( cd test/$$module && go vet ./... ) || exit 1; done
@@ -313,4 +319,4 @@ vulncheck: bin/govulncheck ## Known vulnerabilities in code that the product cal
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: lane-clusters lane-background tidy subjects vulncheck programs inotify record-metrics record-raises mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-loops-apiserver test-cluster test-e2e test-v2 test-faults test-faults-vpa test-argo test-upstream test-matrix test-mutants test-race test-fips test-fuzz test-long bench packed backtest load build image rbac generate score lint verify help
+.PHONY: workflows lane-clusters lane-background tidy subjects vulncheck programs inotify record-metrics record-raises mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-loops-apiserver test-cluster test-e2e test-v2 test-faults test-faults-vpa test-argo test-upstream test-matrix test-mutants test-race test-fips test-fuzz test-long bench packed backtest load build image rbac generate score lint verify help
