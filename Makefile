@@ -182,6 +182,9 @@ test-matrix: bin/gotestsum ## The tests on real kubelets with other versions of 
 	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 	cd test && $(call gotest-v,no-resize) -count=1 -timeout 30m -run 'TestWithoutResize' ./e2e -no-resize
 
+compatibility: ## The results of test-e2e and test-matrix that are in bin/results, into docs/compatibility.md
+	cd test && go run ./cmd/tally compatibility $(RESULTS) "$$(sed -n 's,^.*k8s.io/kubernetes \(v1\.[0-9]*\)\..*,\1,p' cluster/modules/kubernetes/go.mod)" e2e/testdata/matrix.yaml ../docs/compatibility.md
+
 # The table of a matrix is in the log of its test; what passed is left out.
 QUIETLY := | { grep -vE '^ *(===|---) (RUN|PAUSE|CONT|NAME|PASS)' || true; }
 
@@ -319,4 +322,4 @@ vulncheck: bin/govulncheck ## Known vulnerabilities in code that the product cal
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: workflows lane-clusters lane-background tidy subjects vulncheck programs inotify record-metrics record-raises mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-loops-apiserver test-cluster test-e2e test-v2 test-faults test-faults-vpa test-argo test-upstream test-matrix test-mutants test-race test-fips test-fuzz test-long bench packed backtest load build image rbac generate score lint verify help
+.PHONY: compatibility workflows lane-clusters lane-background tidy subjects vulncheck programs inotify record-metrics record-raises mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-loops-apiserver test-cluster test-e2e test-v2 test-faults test-faults-vpa test-argo test-upstream test-matrix test-mutants test-race test-fips test-fuzz test-long bench packed backtest load build image rbac generate score lint verify help

@@ -54,11 +54,13 @@ func node(name, version string) corev1.Node {
 
 func TestVersions(t *testing.T) {
 	for version, want := range map[string]Level{
-		"v1.32.9": Problem, "v1.33.0": Warning, "v1.34.0": OK, "v1.37.2+k3s1": OK, "v1.35.1-eks-abc": OK, "v1.34.0-rc.1": OK, "v2.0.0": OK, "unknown": Unknown,
+		"v1.32.9": Problem, "v1.34.0": OK, "v1.37.2+k3s1": OK, "v1.35.1-eks-abc": OK, "v1.34.0-rc.1": OK, "v2.0.0": OK, "unknown": Unknown,
 	} {
 		assert.Equal(t, want, level(t, &Seen{Version: version}, "kubernetes"), version)
 		assert.Equal(t, want, level(t, &Seen{Nodes: Read[corev1.Node]{Value: []corev1.Node{node("a", version)}}}, "kubelets"), version)
 	}
+	assert.Equal(t, Problem, level(t, &Seen{Version: "v1.33.0"}, "kubernetes"), "not supported")
+	assert.Equal(t, Warning, level(t, &Seen{Nodes: Read[corev1.Node]{Value: []corev1.Node{node("a", "v1.33.0")}}}, "kubelets"))
 	assert.Equal(t, Warning, level(t, &Seen{}, "kubelets"), "no nodes")
 	mixed := &Seen{Nodes: Read[corev1.Node]{Value: []corev1.Node{node("d", "v1.32.0"), node("c", "v1.32.0"), node("b", "v1.32.0"), node("a", "v1.32.0"), node("e", "v1.33.1")}}}
 	results := of(mixed, "kubelets")

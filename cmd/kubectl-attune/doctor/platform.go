@@ -9,7 +9,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// Minimum versions of Kubernetes for in-place resizes and for lower memory limits.
+// Minimum versions of Kubernetes for in-place resizes, and for lower memory limits, which is the oldest that is supported.
 var (
 	resizes      = version.MustParseGeneric("1.33")
 	lowersLimits = version.MustParseGeneric("1.34")
@@ -22,10 +22,8 @@ func kubernetes(seen *Seen, f *findings) {
 	switch {
 	case err != nil:
 		f.add(Unknown, show, "cannot parse the API server's version %q", seen.Version)
-	case v.LessThan(resizes):
-		f.add(Problem, show, "the API server is %s: resizing running pods needs Kubernetes 1.33 or newer", seen.Version)
 	case v.LessThan(lowersLimits):
-		f.add(Warning, show, "the API server is %s: lowering memory limits needs Kubernetes 1.34 or newer; until then attune does not lower them", seen.Version)
+		f.add(Problem, show, "the API server is %s: attune supports Kubernetes 1.34 and newer, which lowers memory limits in place", seen.Version)
 	}
 	f.fine("the API server is %s: it can resize running pods and lower memory limits", seen.Version)
 }

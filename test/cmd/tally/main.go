@@ -1,6 +1,7 @@
 // Command tally ends a test run. It prints the first errors of each failed test, the coverage of the product by the unit
 // tests, the minutes of each tier and the slowest tests. The last line says how many tests passed and failed, and which were
-// skipped and why. It reads a folder that the Makefile fills:
+// skipped and why. With compatibility, it writes what the tests on real kubelets have shown for versions of Kubernetes into a
+// page of the documentation. It reads a folder that the Makefile fills:
 //
 //   - *.json: the output of `go test -json`
 //   - *.cover: profiles of `go test -coverprofile`, and product: the packages that count, one in a line
@@ -22,8 +23,15 @@ import (
 )
 
 func main() {
+	if len(os.Args) == 6 && os.Args[1] == "compatibility" {
+		if err := compatibility(os.Args[2], os.Args[3], os.Args[4], os.Args[5]); err != nil {
+			fmt.Fprintln(os.Stderr, "tally:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: tally FOLDER")
+		fmt.Fprintln(os.Stderr, "usage: tally FOLDER, or tally compatibility FOLDER VERSION RECORD PAGE")
 		os.Exit(2)
 	}
 	t := tally{}
