@@ -22,12 +22,14 @@ HOURS ?= 2
 FUZZTIME ?= 30s
 TRACES ?=
 VERSION ?=
-URL ?=
+REF ?= HEAD
+REGISTRY ?= ghcr.io/attune-io
+KEY ?=
 # Version and commit in the programs (VERSION=v1.2.3).
 LDFLAGS = -s -w -X attune.io/attune/internal/answers.version=$(or $(VERSION),dev) -X attune.io/attune/internal/answers.commit=$(shell git rev-parse HEAD 2>/dev/null)
-KREW_PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
-# What comes with every copy of the programs: in archives for krew, and in /licenses of the image.
-LICENSES := LICENSE THIRD_PARTY_NOTICES
+
+# The programs of a release run on these. THIRD_PARTY_NOTICES has the modules of all.
+PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 ##@ Try it
 
@@ -92,6 +94,7 @@ test-unit: bin/gotestsum ## Tests of pure code; no cluster
 	cd test && ATTUNE_INPUTS=$(call inputs,':/*.go' ':/*/testdata/*' :/charts :/config :/docs :/go.mod) $(call gotest,unit-test) . ./await/... ./bench/... ./bursts/... ./cmd/... ./decisions/... ./demand/... ./demo/... ./deploy/... ./fault/... ./field/... ./kubelet/... ./loops/... ./plane/... ./packed/... ./scoreboard/... ./sim/api/... ./sim/mutants/... ./tenants/... ./workload/...
 	cd test/tsdb && ATTUNE_INPUTS=$(call inputs,:/charts :/docs/runbook.md) $(call gotest,unit-tsdb) ./...
 	cd test/cluster/modules/criproxy && $(call gotest,unit-criproxy) ./...
+	cd tools/release && ATTUNE_INPUTS=$(call inputs,:/Makefile :/config/krew :/charts :/LICENSE :/THIRD_PARTY_NOTICES :/RELEASE.md) $(call gotest,unit-release) ./...
 
 bin/karpenter/go.mod: test/karpenter/go.mod test/cmd/karpenter/main.go
 	cd test && go run ./cmd/karpenter "$$(sed -n 's,^\tsigs.k8s.io/karpenter v,v,p' karpenter/go.mod)" ../bin/karpenter
@@ -232,13 +235,23 @@ programs:
 build: ## The operator and the plugin, into bin/
 	go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
-krew: ## The plugin for krew, into bin/krew: an archive for each platform, and the manifest (VERSION=v1.2.3 URL=https://...)
-	@rm -rf bin/krew && mkdir -p bin/krew
-	@for platform in $(KREW_PLATFORMS); do os=$${platform%/*} arch=$${platform#*/} exe=kubectl-attune; [ $$os != windows ] || exe=$$exe.exe; \
-		mkdir bin/krew/in && cp $(LICENSES) bin/krew/in/; GOOS=$$os GOARCH=$$arch go build -ldflags '$(LDFLAGS)' -o bin/krew/in/$$exe ./cmd/kubectl-attune; \
-		tar -C bin/krew/in --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -c $(LICENSES) $$exe | gzip -n9 > bin/krew/kubectl-attune_$${os}_$$arch.tar.gz; \
-		rm -r bin/krew/in; done
-	@cd test && go run ./cmd/krew ../config/krew/attune.yaml '$(VERSION)' '$(URL)' ../bin/krew/*.tar.gz > ../bin/krew/attune.yaml
+bin/cosign: tools/cosign/go.mod
+	cd tools/cosign && go build -ldflags '-s -w' -o ../../bin/cosign github.com/sigstore/cosign/v3/cmd/cosign
+
+bin/release-tool: $(wildcard tools/release/*.go) tools/release/go.mod
+	cd tools/release && go build -o ../../bin/release-tool .
+
+# $(call release,VERB) makes, publishes or rehearses the release VERSION of the commit REF, in bin/release.
+release = bin/release-tool $(1) --version '$(VERSION)' --ref '$(REF)' --out bin/release --registry '$(REGISTRY)' --helm $(HELM) --cosign $(CURDIR)/bin/cosign
+
+release-files: bin/release-tool ## All files of a release, and image and chart as an OCI layout, into bin/release (VERSION=v0.1.0 REF=commit)
+	$(call release,build)
+
+release-publish: bin/release-tool bin/cosign ## Push image and chart of bin/release to REGISTRY, and sign them; keyless, or with KEY=cosign.key
+	$(call release,publish) $(if $(KEY),--key '$(KEY)')
+
+release-rehearsal: bin/release-tool bin/cosign ## Build a release twice, publish it to a registry in the process, and verify it as users do; nothing is pushed (VERSION=v0.1.0)
+	$(call release,rehearse)
 
 image: ## The operator's image, as an archive in bin/
 	@cd test && LDFLAGS='$(LDFLAGS)' go run ./cmd/deploy --image ../bin/image
@@ -258,7 +271,7 @@ generate: ## CRDs, deep copies, the chart's copy of the CRDs, and the licenses o
 		-e 's/((\[0-9\]+(\\\.\[0-9\]\*)?)|(\\\.\[0-9\]+))/(([0-9]{1,32}(\\.[0-9]{0,32})?)|(\\.[0-9]{1,32}))/' config/crd/*.yaml
 	bin/controller-gen object paths=./internal/workload
 	mkdir -p charts/attune/crd-files && cp config/crd/*.yaml charts/attune/crd-files/
-	cd test && go run ./cmd/notices .. linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 > ../bin/THIRD_PARTY_NOTICES && mv ../bin/THIRD_PARTY_NOTICES ../
+	cd test && go run ./cmd/notices .. $(PLATFORMS) > ../bin/THIRD_PARTY_NOTICES && mv ../bin/THIRD_PARTY_NOTICES ../
 
 bin/golangci-lint: tools/lint/go.mod
 	cd tools/lint && go build -o ../../bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
@@ -313,4 +326,4 @@ vulncheck: bin/govulncheck ## Known vulnerabilities in code that the product cal
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: lane-clusters lane-background tidy subjects vulncheck programs inotify record-metrics record-raises mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-loops-apiserver test-cluster test-e2e test-v2 test-faults test-faults-vpa test-argo test-upstream test-matrix test-mutants test-race test-fips test-fuzz test-long bench packed backtest load build image rbac generate score lint verify help
+.PHONY: lane-clusters lane-background tidy subjects vulncheck programs inotify record-metrics record-raises mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-loops-apiserver test-cluster test-e2e test-v2 test-faults test-faults-vpa test-argo test-upstream test-matrix test-mutants test-race test-fips test-fuzz test-long bench packed backtest load build release-files release-publish release-rehearsal image rbac generate score lint verify help
