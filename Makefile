@@ -145,6 +145,15 @@ test-e2e: programs inotify bin/gotestsum ## Tests on a real kubelet (RUN=name fo
 	cd test && $(call gotest-v,e2e) -count=1 -p $$([ "$$(cat $(INOTIFY))" -ge 512 ] && echo 2 || echo 1) -timeout 50m -run '$(value RUN)' ./e2e ./quickstart
 	$(call some,e2e)
 
+# The release before is the newest tag before REF; where there is none, an older commit.
+BEFORE ?= $(shell git describe --tags --abbrev=0 --match 'v*' '$(REF)^' 2> /dev/null || git rev-parse --short '$(REF)~40' 2> /dev/null)
+
+test-release: VERSION := $(or $(VERSION),v0.1.0)
+test-release: programs inotify release-rehearsal bin/gotestsum ## Install, upgrade, roll back and remove the rehearsed release and the one before (BEFORE=tag) on local clusters
+	@[ -n '$(BEFORE)' ] || { echo "there is no release before $(REF): set BEFORE to a tag or a commit" >&2; exit 1; }
+	$(call release,build) --version '$(if $(filter v%,$(BEFORE)),$(BEFORE),v0.0.0-$(BEFORE))' --ref '$(BEFORE)' --out bin/release-before
+	cd test && $(call gotest-v,release) -count=1 -timeout 50m -run '$(value RUN)' ./release -release $(CURDIR)/bin/release -before $(CURDIR)/bin/release-before
+
 # Stories that give almost every metric a value.
 RECORDED := TestAutoResizesARunningPodInPlace|TestOOMKillIsRevertedAndNotTriedAgain|TestInitialSeedsNewPodsOnly|TestEviction|TestForbiddenResize|TestNodeStrategy|TestRaiseBeforeKill
 
@@ -326,4 +335,4 @@ vulncheck: bin/govulncheck ## Known vulnerabilities in code that the product cal
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: lane-clusters lane-background tidy subjects vulncheck programs inotify record-metrics record-raises mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-loops-apiserver test-cluster test-e2e test-v2 test-faults test-faults-vpa test-argo test-upstream test-matrix test-mutants test-race test-fips test-fuzz test-long bench packed backtest load build release-files release-publish release-rehearsal image rbac generate score lint verify help
+.PHONY: lane-clusters lane-background tidy subjects vulncheck programs inotify record-metrics record-raises mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-loops-apiserver test-cluster test-e2e test-v2 test-faults test-faults-vpa test-argo test-upstream test-release test-matrix test-mutants test-race test-fips test-fuzz test-long bench packed backtest load build release-files release-publish release-rehearsal image rbac generate score lint verify help
