@@ -196,11 +196,11 @@ func TestProvenanceNamesTheCommitAndTheWorkflow(t *testing.T) {
 	assert.Equal(t, "0a1b", p.BuildDefinition.ResolvedDependencies[0].Digest["gitCommit"])
 	assert.Equal(t, "https://attune.example/blob/0a1b/Makefile", p.RunDetails.Builder.ID)
 	environment := map[string]string{
-		"GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "o/r", "GITHUB_WORKFLOW_REF": "o/r/.github/workflows/release.yaml@refs/tags/v1.2.3",
+		"GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "o/r", "GITHUB_WORKFLOW_REF": "o/r/.github/workflows/release.yml@refs/tags/v1.2.3",
 		"GITHUB_RUN_ID": "7", "GITHUB_RUN_ATTEMPT": "1",
 	}
 	p = r.provenance(func(name string) string { return environment[name] })
-	assert.Equal(t, "https://github.com/o/r/.github/workflows/release.yaml", p.RunDetails.Builder.ID)
+	assert.Equal(t, "https://github.com/o/r/.github/workflows/release.yml", p.RunDetails.Builder.ID)
 	assert.Equal(t, "https://github.com/o/r/actions/runs/7/attempts/1", p.RunDetails.Metadata.InvocationID)
 }
 
