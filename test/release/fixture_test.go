@@ -42,7 +42,7 @@ var (
 const registryAddress = "172.30.0.1:5000"
 
 // patience bounds every wait: the machine may be busy.
-const patience = 5 * time.Minute
+const patience = 10 * time.Minute
 
 // published is one release: the names of image and chart by digest, and its plugin.
 type published struct {
@@ -188,7 +188,7 @@ func (s shop) helm(of published, args ...string) {
 	s.t.Helper()
 	s.run("helm", append([]string{
 		"upgrade", "--install", "attune", "oci://" + registryAddress + "/" + of.chart, "--plain-http", "--namespace", deploy.Namespace, "--create-namespace",
-		"--wait", "--timeout", "5m", "--set", "certs.provider=self-signed", "--set", "usage.interval=2s",
+		"--wait", "--timeout", "10m", "--set", "certs.provider=self-signed", "--set", "usage.interval=2s",
 	}, args...)...)
 }
 

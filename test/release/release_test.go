@@ -43,7 +43,7 @@ metadata: {name: web, namespace: shop}
 spec:
   targetRef: {kind: Deployment, name: web}
   metricsSource: {queryStep: 15s, minimumDataPoints: 4, historyWindow: 1h}
-  cpu: {maxAllowed: 250m, maxChangePercent: 100}
+  cpu: {maxAllowed: 250m, maxChangePercent: 100, controlledValues: RequestsOnly}
   updateStrategy: {type: Auto, cooldown: 1m, safetyObservationPeriod: 1m}
 `
 
@@ -53,7 +53,7 @@ func TestUpgradeAndRollback(t *testing.T) {
 	s.helm(before)
 	s.serves(before)
 	s.apply(workload)
-	s.kubectl("rollout", "status", "deployment/web", "-n", "shop", "--timeout=5m")
+	s.kubectl("rollout", "status", "deployment/web", "-n", "shop", "--timeout=10m")
 	pods := s.podUIDs()
 	s.apply(policy)
 
@@ -70,22 +70,22 @@ func TestUpgradeAndRollback(t *testing.T) {
 	s.worksWith(now, now)
 
 	// The policy raises the request, and the release is rolled back before the resize is verified.
-	s.kubectl("patch", "attunepolicy", "web", "-n", "shop", "--type=merge", "-p", `{"spec": {"cpu": {"minAllowed": "250m"}}}`)
+	s.kubectl("patch", "attunepolicy", "web", "-n", "shop", "--type=merge", "-p", `{"spec": {"cpu": {"minAllowed": "100m"}}}`)
 	s.inFlight("a raise")
-	s.run("helm", "rollback", "attune", "--namespace", deploy.Namespace, "--wait", "--timeout", "5m")
+	s.run("helm", "rollback", "attune", "--namespace", deploy.Namespace, "--wait", "--timeout", "10m")
 	s.serves(before)
 	require.Equal(t, before.version, s.versionOfCRDs(), "the rollback brings the CRDs")
-	s.until("both pods are raised", func(cpus string) bool { return cpus == "250m 250m" }, "kubectl", cpus...)
+	s.until("both pods are raised", func(cpus string) bool { return cpus == "100m 100m" }, "kubectl", cpus...)
 	s.settled("the resize that was in flight at the rollback")
 	s.worksWith(before, before)
 	assert.Equal(t, pods, s.podUIDs(), "no pod was replaced")
 	assert.NotContains(t, s.kubectl("get", "pods", "-n", "shop", "-o", "jsonpath={.items[*].status.containerStatuses[*].restartCount}"), "1")
 	assert.NotContains(t, s.run(before.plugin, "history", "-n", "shop"), "Reverted")
 
-	s.run("helm", "uninstall", "attune", "--namespace", deploy.Namespace, "--wait", "--timeout", "5m")
+	s.run("helm", "uninstall", "attune", "--namespace", deploy.Namespace, "--wait", "--timeout", "10m")
 	assert.Equal(t, pods, s.podUIDs(), "pods outlive the operator")
 	assert.Empty(t, s.left(), "an uninstall leaves nothing but CRDs")
-	s.kubectl("delete", "namespace", "shop", deploy.Namespace, "--timeout=5m")
+	s.kubectl("delete", "namespace", "shop", deploy.Namespace, "--timeout=10m")
 }
 
 // TestManifests: the files without Helm install an operator that works, in strict FIPS mode too, and nothing of it stays.
@@ -99,7 +99,7 @@ func TestManifests(t *testing.T) {
 		s.rolledOut()
 		s.until("doctor finds no problem", anything, now.plugin, "doctor")
 		s.apply(workload)
-		s.kubectl("rollout", "status", "deployment/web", "-n", "shop", "--timeout=5m")
+		s.kubectl("rollout", "status", "deployment/web", "-n", "shop", "--timeout=10m")
 		s.apply(policy)
 		s.until("a pod is resized", func(cpus string) bool { return cpus != "300m 300m" && cpus != "" }, "kubectl", cpus...)
 		for _, command := range s.uninstallOf(manifest) {
@@ -107,7 +107,7 @@ func TestManifests(t *testing.T) {
 		}
 		assert.Empty(t, s.left())
 		assert.NotContains(t, s.kubectl("get", "crds", "-o", "name"), "attune.io")
-		s.kubectl("delete", "namespace", "shop", "--timeout=5m")
+		s.kubectl("delete", "namespace", "shop", "--timeout=10m")
 	}
 }
 
@@ -183,7 +183,7 @@ func (s shop) install(manifest string) {
 func (s shop) rolledOut() {
 	s.t.Helper()
 	for _, deployment := range strings.Fields(s.kubectl("get", "deployments", "-n", deploy.Namespace, "-o", "name")) {
-		s.kubectl("rollout", "status", deployment, "-n", deploy.Namespace, "--timeout=5m")
+		s.kubectl("rollout", "status", deployment, "-n", deploy.Namespace, "--timeout=10m")
 	}
 }
 

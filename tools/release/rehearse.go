@@ -36,34 +36,39 @@ func rehearse(ctx context.Context, r Release) error {
 	if err := reproduce(ctx, r); err != nil {
 		return err
 	}
-	keys, err := os.MkdirTemp("", "attune-key-")
+	said, err := r.publishHere(ctx)
 	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(keys)
-	if r.Key, err = r.newKey(ctx, keys); err != nil {
-		return err
-	}
-	at, stop, err := serve()
-	if err != nil {
-		return err
-	}
-	defer stop()
-	to := at + "/attune-io"
-	if err := r.publish(ctx, to); err != nil {
-		return err
-	}
-	if err := r.keepSignatures(ctx, at, to); err != nil {
-		return err
-	}
-	said, err := r.verify(ctx, to, r.Out)
-	if err != nil {
-		return err
-	}
-	if err := r.refuseChanges(ctx, to); err != nil {
 		return err
 	}
 	return r.report(os.Stdout, said)
+}
+
+// publishHere publishes to a registry in this process, with a new key, and returns what the commands of users print.
+func (r Release) publishHere(ctx context.Context) (verified string, err error) {
+	keys, err := os.MkdirTemp("", "attune-key-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(keys)
+	if r.Key, err = r.newKey(ctx, keys); err != nil {
+		return "", err
+	}
+	at, stop, err := serve()
+	if err != nil {
+		return "", err
+	}
+	defer stop()
+	to := at + "/team"
+	if err := r.publish(ctx, to); err != nil {
+		return "", err
+	}
+	if err := r.keepSignatures(ctx, at, to); err != nil {
+		return "", err
+	}
+	if verified, err = r.verify(ctx, to, r.Out); err != nil {
+		return "", err
+	}
+	return verified, r.refuseChanges(ctx, to)
 }
 
 // reproduce builds the release a second time elsewhere, and compares all of it.
@@ -91,6 +96,7 @@ func reproduce(ctx context.Context, r Release) error {
 			return fmt.Errorf("two builds differ in %s:\n%s\n%s", file, one, other)
 		}
 	}
+	fmt.Printf("Two builds of commit %s are equal.\n", r.Commit)
 	return nil
 }
 
@@ -197,7 +203,7 @@ func (r Release) verify(ctx context.Context, registry, downloads string) (string
 	return string(said), nil
 }
 
-// refuseChanges changes one byte of a file, and one of the image, and expects that each is refused.
+// refuseChanges changes one byte of a file, and the image behind the tag, and expects that each is refused, and why.
 func (r Release) refuseChanges(ctx context.Context, to string) error {
 	dir, err := os.MkdirTemp("", "attune-changed-")
 	if err != nil {
@@ -211,11 +217,27 @@ func (r Release) refuseChanges(ctx context.Context, to string) error {
 		if err := flip(filepath.Join(dir, file, file)); err != nil {
 			return err
 		}
-		if _, err := r.verify(ctx, to, filepath.Join(dir, file)); err == nil {
-			return fmt.Errorf("%s was changed, and is still accepted", file)
+		why := file + ": FAILED"
+		if file == checksums {
+			why = "failed to verify signature"
+		}
+		if err := r.refused(ctx, to, filepath.Join(dir, file), why); err != nil {
+			return fmt.Errorf("%s was changed: %w", file, err)
 		}
 	}
 	return r.refuseImage(ctx, to)
+}
+
+// refused expects that verifying fails for a reason.
+func (r Release) refused(ctx context.Context, registry, downloads, why string) error {
+	_, err := r.verify(ctx, registry, downloads)
+	if err == nil {
+		return errors.New("it is still accepted")
+	}
+	if !strings.Contains(err.Error(), why) {
+		return fmt.Errorf("it is refused, but not because of %q: %w", why, err)
+	}
+	return nil
 }
 
 // refuseImage moves the release's tag to an image with another label, as somebody with access to the registry can.
@@ -235,8 +257,8 @@ func (r Release) refuseImage(ctx context.Context, to string) error {
 	if _, err := pushIndex(ctx, to+"/attune:"+r.Version, changed(index)); err != nil {
 		return err
 	}
-	if _, err := r.verify(ctx, to, r.Out); err == nil {
-		return errors.New("the image was changed, and is still accepted")
+	if err := r.refused(ctx, to, r.Out, "no signatures found"); err != nil {
+		return fmt.Errorf("the image was changed: %w", err)
 	}
 	_, err = pushIndex(ctx, to+"/attune:"+r.Version, index)
 	return err
@@ -262,7 +284,7 @@ func (r Release) report(out io.Writer, verified string) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "%s@%s: two builds are equal\n", of, digest)
+		fmt.Fprintf(out, "%s@%s\n", of, digest)
 	}
 	_, err = fmt.Fprintf(out, "%s\nVerified as RELEASE.md says; files and an image with one change were refused. The release is in %s.\n", strings.TrimSpace(verified), r.Out)
 	return err

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -215,4 +217,68 @@ func TestReleasePageHasCommandsToVerify(t *testing.T) {
 		assert.Contains(t, string(commands[1]), want)
 	}
 	require.NoError(t, exec.CommandContext(context.Background(), "bash", "-n", "-c", string(commands[1])).Run())
+}
+
+// A little release is signed, its signatures hold for it, and for nothing else.
+func TestSignaturesHoldForNothingElse(t *testing.T) {
+	os.Getenv("ATTUNE_INPUTS")
+	cosign, err := filepath.Abs("../../bin/cosign")
+	require.NoError(t, err)
+	if _, err := os.Stat(cosign); err != nil {
+		t.Skip("there is no bin/cosign, which takes minutes to build: run make bin/cosign")
+	}
+	r, source := small(t)
+	r.Cosign, r.Project = cosign, "../.."
+	require.NoError(t, r.writeProvenance())
+	binary := compile(t, r, source)
+	index := v1.ImageIndex(empty.Index)
+	for _, on := range nodes {
+		require.NoError(t, r.writeSBOM("attune_"+on.String(), binary, strings.Repeat("a", 64)))
+		image, err := imageOf(binary, source, on, r.Time, r.labels())
+		require.NoError(t, err)
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: on.OS, Architecture: on.Arch}}})
+	}
+	entries := []entry{{"attune/Chart.yaml", 0o644, []byte("name: attune\nversion: 1.2.3\n")}}
+	archive, err := packed(r.Time, entries)
+	require.NoError(t, err)
+	chart, err := chartImage(archive, entries, r.labels())
+	require.NoError(t, err)
+	require.NoError(t, r.writeLayout(index, chart))
+	require.NoError(t, os.WriteFile(r.chartFile(), archive, 0o600))
+	for _, file := range []string{"install.yaml", pluginArchive(linux)} {
+		require.NoError(t, os.WriteFile(filepath.Join(r.Out, file), []byte(file), 0o600))
+	}
+	require.NoError(t, r.writeChecksums())
+
+	said, err := r.publishHere(t.Context())
+	require.NoError(t, err)
+	assert.Contains(t, said, "install.yaml: OK")
+	require.NoError(t, r.report(t.Output(), said))
+
+	// Another key is refused.
+	at, stop, err := serve()
+	require.NoError(t, err)
+	defer stop()
+	r.Key, err = r.newKey(t.Context(), t.TempDir())
+	require.NoError(t, err)
+	require.NoError(t, r.publish(t.Context(), at+"/team"))
+	_, err = r.newKey(t.Context(), t.TempDir())
+	require.NoError(t, err)
+	assert.ErrorContains(t, r.refused(t.Context(), at+"/team", r.Out, "never said"), "signature")
+
+	// Signatures and attestations are in the layout, by the names that they have in the registry of users.
+	path, err := layout.FromPath(filepath.Join(r.Out, "oci"))
+	require.NoError(t, err)
+	all, err := path.ImageIndex()
+	require.NoError(t, err)
+	manifest, err := all.IndexManifest()
+	require.NoError(t, err)
+	digest, err := index.Digest()
+	require.NoError(t, err)
+	var names []string
+	for _, m := range manifest.Manifests {
+		names = append(names, m.Annotations[refName])
+	}
+	assert.Contains(t, names, "registry.example/team/attune:sha256-"+digest.Hex)
+	assert.NoFileExists(t, filepath.Join(r.Out, "cosign.key"))
 }
