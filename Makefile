@@ -151,7 +151,7 @@ BEFORE ?= $(shell git describe --tags --abbrev=0 --match 'v*' '$(REF)^' 2> /dev/
 test-release: VERSION := $(or $(VERSION),v0.1.0)
 test-release: programs inotify release-rehearsal bin/gotestsum ## Install, upgrade, roll back and remove the rehearsed release and the one before (BEFORE=tag) on local clusters
 	@[ -n '$(BEFORE)' ] || { echo "there is no release before $(REF): set BEFORE to a tag or a commit" >&2; exit 1; }
-	$(call release,build) --version '$(if $(filter v%,$(BEFORE)),$(BEFORE),v0.0.0-g$(BEFORE))' --ref '$(BEFORE)' --out bin/release-before
+	$(call release,build) --version '$(if $(filter v%,$(BEFORE)),$(BEFORE),v0.0.0-g$(BEFORE))' --ref '$(BEFORE)' --out bin/release-before --platforms linux/$$(go env GOARCH)
 	cd test && $(call gotest-v,release) -count=1 -timeout 50m -run '$(value RUN)' ./release -release $(CURDIR)/bin/release -before $(CURDIR)/bin/release-before
 
 # Stories that give almost every metric a value.

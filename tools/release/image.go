@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -28,7 +29,10 @@ func (p platform) environment() []string {
 	return []string{"GOOS=" + p.OS, "GOARCH=" + p.Arch, "CGO_ENABLED=0"}
 }
 
-var nodes = []platform{{"linux", "amd64"}, {"linux", "arm64"}}
+// nodes are the platforms of the image.
+func (r Release) nodes() []platform {
+	return slices.DeleteFunc(slices.Clone(r.Platforms), func(p platform) bool { return p.OS != "linux" })
+}
 
 // licenses come with every copy of the programs.
 var licenses = []string{"LICENSE", "THIRD_PARTY_NOTICES"}
@@ -45,7 +49,7 @@ type built struct {
 // buildImage builds the operator for each platform, and writes an SBOM for each.
 func (r Release) buildImage(ctx context.Context, source string) (built, error) {
 	index := mutate.Annotations(empty.Index, r.labels()).(v1.ImageIndex)
-	for _, on := range nodes {
+	for _, on := range r.nodes() {
 		dir, err := os.MkdirTemp("", "attune-image-")
 		if err != nil {
 			return built{}, err

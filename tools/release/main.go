@@ -30,7 +30,7 @@ func run(ctx context.Context, args []string) error {
 	if len(args) == 0 || verbs[args[0]] == nil {
 		return errors.New("usage: release build|publish|rehearse [flags]")
 	}
-	var r Release
+	r := Release{Platforms: supported}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	flags.StringVar(&r.Version, "version", "", "version of the release, such as v0.1.0")
 	flags.StringVar(&r.Ref, "ref", "HEAD", "commit or tag that is released")
@@ -38,6 +38,7 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&r.Out, "out", "", "directory for the files")
 	flags.StringVar(&r.Registry, "registry", "ghcr.io/attune-io", "where users pull image and chart from")
 	flags.StringVar(&r.URL, "url", "https://github.com/attune-io/attune", "address of the repository, which has the downloads")
+	flags.Var(&r.Platforms, "platforms", "platforms to build for, such as linux/amd64,linux/arm64 (default: all)")
 	flags.StringVar(&r.Helm, "helm", "helm", "the program helm")
 	flags.StringVar(&r.Cosign, "cosign", "cosign", "the program cosign")
 	flags.StringVar(&r.Key, "key", "", "file of cosign's private key; empty: keyless, with the identity of the workflow")

@@ -9,7 +9,8 @@ import (
 	"text/template"
 )
 
-var desktops = []platform{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}, {"windows", "arm64"}}
+// supported are the platforms of a release.
+var supported = []platform{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}, {"windows", "arm64"}}
 
 func pluginArchive(on platform) string { return "kubectl-attune_" + on.String() + ".tar.gz" }
 
@@ -23,7 +24,7 @@ func (r Release) buildPlugins(ctx context.Context, source string) error {
 		}
 		shared = append(shared, entry{name, 0o644, content})
 	}
-	for _, on := range desktops {
+	for _, on := range r.Platforms {
 		if err := r.buildPlugin(ctx, source, on, shared); err != nil {
 			return fmt.Errorf("plugin for %s: %w", on, err)
 		}
@@ -74,7 +75,7 @@ func (r Release) writeKrew(path string) error {
 		return err
 	}
 	var platforms []download
-	for _, on := range desktops {
+	for _, on := range r.Platforms {
 		sum, err := sumOf(filepath.Join(r.Out, pluginArchive(on)))
 		if err != nil {
 			return err

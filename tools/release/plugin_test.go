@@ -42,8 +42,8 @@ type plugin struct {
 // The manifest keeps the rules by which krew judges one.
 func TestTheManifestIsWhatKrewTakes(t *testing.T) {
 	os.Getenv("ATTUNE_INPUTS") // the digest of what is read outside of this module, so that Go's test cache sees a change
-	r := Release{Version: "v1.2.3", Out: t.TempDir(), URL: "https://downloads.example/attune/"}
-	for _, on := range desktops {
+	r := Release{Version: "v1.2.3", Out: t.TempDir(), URL: "https://downloads.example/attune/", Platforms: supported}
+	for _, on := range supported {
 		require.NoError(t, os.WriteFile(filepath.Join(r.Out, pluginArchive(on)), []byte(on.String()), 0o600))
 	}
 	require.NoError(t, r.writeKrew(manifestTemplate))
@@ -93,6 +93,7 @@ func TestReleasesWithBadFlags(t *testing.T) {
 	}
 	assert.ErrorContains(t, run(t.Context(), nil), "usage")
 	assert.ErrorContains(t, run(t.Context(), []string{"build", "--version", "v1.2.3", "more"}), `unknown argument "more"`)
+	assert.ErrorContains(t, run(t.Context(), []string{"build", "--platforms", "linux/amd64,plan9/arm"}), `a release has no platform "plan9/arm"`)
 }
 
 // The notices have the modules of every platform that a release has.
@@ -101,7 +102,7 @@ func TestTheNoticesAreForAllPlatforms(t *testing.T) {
 	makefile, err := os.ReadFile("../../Makefile")
 	require.NoError(t, err)
 	var all []string
-	for _, on := range desktops {
+	for _, on := range supported {
 		all = append(all, on.OS+"/"+on.Arch)
 	}
 	assert.Contains(t, string(makefile), "\nPLATFORMS := "+strings.Join(all, " ")+"\n")

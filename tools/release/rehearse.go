@@ -210,7 +210,7 @@ func (r Release) refuseChanges(ctx context.Context, to string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	for _, file := range []string{checksums, pluginArchive(desktops[0]), "install.yaml", filepath.Base(r.chartFile())} {
+	for _, file := range []string{checksums, pluginArchive(r.Platforms[0]), "install.yaml", filepath.Base(r.chartFile())} {
 		if err := os.CopyFS(filepath.Join(dir, file), flat(r.Out)); err != nil {
 			return err
 		}

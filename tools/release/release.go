@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -20,10 +21,30 @@ type Release struct {
 	Version, Ref, Project, Out string
 	Registry, URL              string
 	Helm, Cosign, Key          string
+	// Platforms are those of the plugin; the Linux ones have an image.
+	Platforms platforms
 
 	// Commit and Time are those of Ref. Time is the only time in what is built, so that a second build is equal.
 	Commit string
 	Time   time.Time
+}
+
+// platforms are a flag: linux/amd64,linux/arm64.
+type platforms []platform
+
+func (p *platforms) String() string { return "" }
+
+// Set implements flag.Value.
+func (p *platforms) Set(text string) error {
+	*p = nil
+	for of := range strings.SplitSeq(text, ",") {
+		i := slices.IndexFunc(supported, func(s platform) bool { return s.OS+"/"+s.Arch == of })
+		if i < 0 {
+			return fmt.Errorf("a release has no platform %q", of)
+		}
+		*p = append(*p, supported[i])
+	}
+	return nil
 }
 
 var versions = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$`)

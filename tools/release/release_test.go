@@ -39,7 +39,7 @@ func small(t *testing.T) (Release, string) {
 		require.NoError(t, os.WriteFile(filepath.Join(source, name), []byte(text), 0o600))
 	}
 	return Release{
-		Version: "v1.2.3", Commit: "0a1b", Time: time.Unix(1e9, 0).UTC(), Registry: "registry.example/team", URL: "https://attune.example", Out: t.TempDir(),
+		Version: "v1.2.3", Commit: "0a1b", Time: time.Unix(1e9, 0).UTC(), Registry: "registry.example/team", URL: "https://attune.example", Out: t.TempDir(), Platforms: supported,
 	}, source
 }
 
@@ -232,7 +232,7 @@ func TestSignaturesHoldForNothingElse(t *testing.T) {
 	require.NoError(t, r.writeProvenance())
 	binary := compile(t, r, source)
 	index := v1.ImageIndex(empty.Index)
-	for _, on := range nodes {
+	for _, on := range r.nodes() {
 		require.NoError(t, r.writeSBOM("attune_"+on.String(), binary, strings.Repeat("a", 64)))
 		image, err := imageOf(binary, source, on, r.Time, r.labels())
 		require.NoError(t, err)
