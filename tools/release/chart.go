@@ -144,6 +144,8 @@ func (r Release) writeManifests(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		// Helm does not manage them, and its release has no record of them.
+		objects = strings.ReplaceAll(objects, "app.kubernetes.io/managed-by: Helm", "app.kubernetes.io/managed-by: kubectl")
 		head := fmt.Sprintf(manifestHead, r.Version, name, namespace)
 		if err := os.WriteFile(filepath.Join(r.Out, name), []byte(head+objects+"\n"), 0o644); err != nil {
 			return err
