@@ -22,12 +22,14 @@ HOURS ?= 2
 FUZZTIME ?= 30s
 TRACES ?=
 VERSION ?=
-URL ?=
+REF ?= HEAD
+REGISTRY ?= ghcr.io/attune-io
+KEY ?=
 # Version and commit in the programs (VERSION=v1.2.3).
 LDFLAGS = -s -w -X attune.io/attune/internal/answers.version=$(or $(VERSION),dev) -X attune.io/attune/internal/answers.commit=$(shell git rev-parse HEAD 2>/dev/null)
-KREW_PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
-# What comes with every copy of the programs: in archives for krew, and in /licenses of the image.
-LICENSES := LICENSE THIRD_PARTY_NOTICES
+
+# The programs of a release run on these. THIRD_PARTY_NOTICES has the modules of all.
+PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 ##@ Try it
 
@@ -92,6 +94,7 @@ test-unit: bin/gotestsum ## Tests of pure code; no cluster
 	cd test && ATTUNE_INPUTS=$(call inputs,':/*.go' ':/*/testdata/*' :/charts :/config :/docs :/go.mod) $(call gotest,unit-test) . ./await/... ./bench/... ./bursts/... ./cmd/... ./decisions/... ./demand/... ./demo/... ./deploy/... ./fault/... ./field/... ./kubelet/... ./loops/... ./plane/... ./packed/... ./scoreboard/... ./sim/api/... ./sim/mutants/... ./tenants/... ./workload/...
 	cd test/tsdb && ATTUNE_INPUTS=$(call inputs,:/charts :/docs/runbook.md) $(call gotest,unit-tsdb) ./...
 	cd test/cluster/modules/criproxy && $(call gotest,unit-criproxy) ./...
+	cd tools/release && ATTUNE_INPUTS=$(call inputs,:/Makefile :/config/krew :/charts :/LICENSE :/THIRD_PARTY_NOTICES :/RELEASE.md) $(call gotest,unit-release) ./...
 
 bin/karpenter/go.mod: test/karpenter/go.mod test/cmd/karpenter/main.go
 	cd test && go run ./cmd/karpenter "$$(sed -n 's,^\tsigs.k8s.io/karpenter v,v,p' karpenter/go.mod)" ../bin/karpenter
@@ -141,6 +144,15 @@ test-cluster: programs inotify bin/gotestsum ## Tests of the clusters that the o
 test-e2e: programs inotify bin/gotestsum ## Tests on a real kubelet (RUN=name for one); raises the limit of inotify instances to 512
 	cd test && $(call gotest-v,e2e) -count=1 -p $$([ "$$(cat $(INOTIFY))" -ge 512 ] && echo 2 || echo 1) -timeout 50m -run '$(value RUN)' ./e2e ./quickstart
 	$(call some,e2e)
+
+# The release before is the newest tag before REF; where there is none, an older commit.
+BEFORE ?= $(shell git describe --tags --abbrev=0 --match 'v*' '$(REF)^' 2> /dev/null || git rev-parse --short '$(REF)~40' 2> /dev/null)
+
+test-release: VERSION := $(or $(VERSION),v0.1.0)
+test-release: programs inotify release-rehearsal bin/gotestsum ## Install, upgrade, roll back and remove the rehearsed release and the one before (BEFORE=tag) on local clusters
+	@[ -n '$(BEFORE)' ] || { echo "there is no release before $(REF): set BEFORE to a tag or a commit" >&2; exit 1; }
+	$(call release,build) --version '$(if $(filter v%,$(BEFORE)),$(BEFORE),v0.0.0-g$(BEFORE))' --ref '$(BEFORE)' --out bin/release-before --platforms linux/$$(go env GOARCH)
+	cd test && $(call gotest-v,release) -count=1 -timeout 50m -run '$(value RUN)' ./release -release $(CURDIR)/bin/release -before $(CURDIR)/bin/release-before
 
 # Stories that give almost every metric a value.
 RECORDED := TestAutoResizesARunningPodInPlace|TestOOMKillIsRevertedAndNotTriedAgain|TestInitialSeedsNewPodsOnly|TestEviction|TestForbiddenResize|TestNodeStrategy|TestRaiseBeforeKill
@@ -235,13 +247,23 @@ programs:
 build: ## The operator and the plugin, into bin/
 	go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
-krew: ## The plugin for krew, into bin/krew: an archive for each platform, and the manifest (VERSION=v1.2.3 URL=https://...)
-	@rm -rf bin/krew && mkdir -p bin/krew
-	@for platform in $(KREW_PLATFORMS); do os=$${platform%/*} arch=$${platform#*/} exe=kubectl-attune; [ $$os != windows ] || exe=$$exe.exe; \
-		mkdir bin/krew/in && cp $(LICENSES) bin/krew/in/; GOOS=$$os GOARCH=$$arch go build -ldflags '$(LDFLAGS)' -o bin/krew/in/$$exe ./cmd/kubectl-attune; \
-		tar -C bin/krew/in --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -c $(LICENSES) $$exe | gzip -n9 > bin/krew/kubectl-attune_$${os}_$$arch.tar.gz; \
-		rm -r bin/krew/in; done
-	@cd test && go run ./cmd/krew ../config/krew/attune.yaml '$(VERSION)' '$(URL)' ../bin/krew/*.tar.gz > ../bin/krew/attune.yaml
+bin/cosign: tools/cosign/go.mod
+	cd tools/cosign && go build -ldflags '-s -w' -o ../../bin/cosign github.com/sigstore/cosign/v3/cmd/cosign
+
+bin/release-tool: $(wildcard tools/release/*.go) tools/release/go.mod
+	cd tools/release && go build -o ../../bin/release-tool .
+
+# $(call release,VERB) makes, publishes or rehearses the release VERSION of the commit REF, in bin/release.
+release = bin/release-tool $(1) --version '$(VERSION)' --ref '$(REF)' --out bin/release --registry '$(REGISTRY)' --helm $(HELM) --cosign $(CURDIR)/bin/cosign
+
+release-files: bin/release-tool ## All files of a release, and image and chart as an OCI layout, into bin/release (VERSION=v0.1.0 REF=commit)
+	$(call release,build)
+
+release-publish: bin/release-tool bin/cosign ## Push image and chart of bin/release to REGISTRY, and sign them; keyless, or with KEY=cosign.key
+	$(call release,publish) $(if $(KEY),--key '$(KEY)')
+
+release-rehearsal: bin/release-tool bin/cosign ## Build a release twice, publish it to a registry in the process, and verify it as users do; nothing is pushed (VERSION=v0.1.0)
+	$(call release,rehearse)
 
 image: ## The operator's image, as an archive in bin/
 	@cd test && LDFLAGS='$(LDFLAGS)' go run ./cmd/deploy --image ../bin/image
@@ -261,7 +283,7 @@ generate: ## CRDs, deep copies, the chart's copy of the CRDs, and the licenses o
 		-e 's/((\[0-9\]+(\\\.\[0-9\]\*)?)|(\\\.\[0-9\]+))/(([0-9]{1,32}(\\.[0-9]{0,32})?)|(\\.[0-9]{1,32}))/' config/crd/*.yaml
 	bin/controller-gen object paths=./internal/workload
 	mkdir -p charts/attune/crd-files && cp config/crd/*.yaml charts/attune/crd-files/
-	cd test && go run ./cmd/notices .. linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 > ../bin/THIRD_PARTY_NOTICES && mv ../bin/THIRD_PARTY_NOTICES ../
+	cd test && go run ./cmd/notices .. $(PLATFORMS) > ../bin/THIRD_PARTY_NOTICES && mv ../bin/THIRD_PARTY_NOTICES ../
 
 bin/golangci-lint: tools/lint/go.mod
 	cd tools/lint && go build -o ../../bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
@@ -272,9 +294,9 @@ bin/actionlint: tools/go.mod
 workflows: bin/actionlint ## The workflows as actionlint sees them; the same with and without shellcheck on the machine
 	bin/actionlint -shellcheck= -pyflakes=
 
-lint: score workflows bin/golangci-lint bin/karpenter/go.mod ## gofmt over all, actionlint over the workflows, golangci-lint (.golangci.yml) over the product with its tests, test/{browser,certmanager,tsdb}, go vet over the other modules, kube-score over the chart
+lint: score workflows bin/golangci-lint bin/karpenter/go.mod ## gofmt over all, actionlint over the workflows, golangci-lint (.golangci.yml) over the product with its tests, test/{browser,certmanager,tsdb} and tools/release, go vet over the other modules, kube-score over the chart
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "run gofmt -w on these files"; exit 1; }
-	export GOMEMLIMIT=3GiB; bin/golangci-lint run ./... && for module in browser certmanager tsdb; do ( cd test/$$module && ../../bin/golangci-lint run ./... ) || exit 1; done
+	export GOMEMLIMIT=3GiB; bin/golangci-lint run ./... && for module in test/browser test/certmanager test/tsdb tools/release; do ( cd $$module && ../../bin/golangci-lint run ./... ) || exit 1; done
 	for module in . admission karpenter peers; do ( cd test/$$module && go vet ./... ) || exit 1; done
 
 # What kube-score calls critical and is meant to be so: images are named by their version (IfNotPresent), and a CPU limit
@@ -322,4 +344,4 @@ vulncheck: bin/govulncheck ## Known vulnerabilities in code that the product cal
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: compatibility workflows lane-clusters lane-background tidy subjects vulncheck programs inotify record-metrics record-raises mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-loops-apiserver test-cluster test-e2e test-v2 test-faults test-faults-vpa test-argo test-upstream test-matrix test-mutants test-race test-fips test-fuzz test-long bench packed backtest load build image rbac generate score lint verify help
+.PHONY: compatibility workflows lane-clusters lane-background tidy subjects vulncheck programs inotify record-metrics record-raises mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-loops-apiserver test-cluster test-e2e test-v2 test-faults test-faults-vpa test-argo test-upstream test-release test-matrix test-mutants test-race test-fips test-fuzz test-long bench packed backtest load build release-files release-publish release-rehearsal image rbac generate score lint verify help

@@ -103,6 +103,12 @@ func (x components) writeNode(i int, s size) error {
 	if err := writeFile(x.path("%s/containerd.toml", name), x.containerd(name)); err != nil {
 		return err
 	}
+	for registry, mirror := range x.options.Mirrors {
+		hosts := fmt.Sprintf("server = %q\n[host.%q]\n  capabilities = [\"pull\", \"resolve\"]\n", "https://"+registry, mirror)
+		if err := writeFile(x.path("%s/registries/%s/hosts.toml", name, registry), hosts); err != nil {
+			return err
+		}
+	}
 	network, err := json.Marshal(podNetwork(i))
 	if err != nil {
 		return err
@@ -142,7 +148,9 @@ func (x components) containerd(node string) string {
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = %q
     conf_dir = %q
-`, x.path("%s/lib/opt", node), tools.PauseImage, x.tools.CNI, x.path("%s/cni", node))
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = %q
+`, x.path("%s/lib/opt", node), tools.PauseImage, x.tools.CNI, x.path("%s/cni", node), x.path("%s/registries", node))
 }
 
 type object = map[string]any

@@ -50,6 +50,8 @@ type Options struct {
 	// Argo gets the controller of Argo Rollouts ready.
 	Argo bool
 
+	// Mirrors are addresses from which nodes pull images instead, by registry: {"ghcr.io": "http://172.30.0.1:5000"}.
+	Mirrors map[string]string
 	// CRIProxy puts a proxy between kubelets and their container runtimes (but on VM nodes), for [Cluster.SpoilResizes].
 	CRIProxy bool
 

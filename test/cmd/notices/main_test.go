@@ -19,7 +19,7 @@ func platforms(t *testing.T) []string {
 	t.Helper()
 	makefile, err := os.ReadFile(filepath.Join(project, "Makefile"))
 	require.NoError(t, err)
-	found := regexp.MustCompile(`(?m)^KREW_PLATFORMS \?= (.+)$`).FindSubmatch(makefile)
+	found := regexp.MustCompile(`(?m)^PLATFORMS := (.+)$`).FindSubmatch(makefile)
 	require.NotNil(t, found)
 	return strings.Fields(string(found[1]))
 }

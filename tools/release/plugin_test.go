@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -14,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-const manifestTemplate = "../../../config/krew/attune.yaml"
+const manifestTemplate = "../../config/krew/attune.yaml"
 
 // plugin is krew's format v1alpha2, as its documentation has it; an unknown field is refused.
 type plugin struct {
@@ -42,18 +41,16 @@ type plugin struct {
 
 // The manifest keeps the rules by which krew judges one.
 func TestTheManifestIsWhatKrewTakes(t *testing.T) {
-	dir := t.TempDir()
 	os.Getenv("ATTUNE_INPUTS") // the digest of what is read outside of this module, so that Go's test cache sees a change
-	args := []string{manifestTemplate, "v1.2.3", "https://downloads.example/v1.2.3/"}
-	for _, name := range []string{"linux_amd64", "linux_arm64", "darwin_amd64", "darwin_arm64", "windows_amd64"} {
-		path := filepath.Join(dir, "kubectl-attune_"+name+".tar.gz")
-		require.NoError(t, os.WriteFile(path, []byte(name), 0o600))
-		args = append(args, path)
+	r := Release{Version: "v1.2.3", Out: t.TempDir(), URL: "https://downloads.example/attune/", Platforms: supported}
+	for _, on := range supported {
+		require.NoError(t, os.WriteFile(filepath.Join(r.Out, pluginArchive(on)), []byte(on.String()), 0o600))
 	}
-	var out bytes.Buffer
-	require.NoError(t, run(&out, args))
+	require.NoError(t, r.writeKrew(manifestTemplate))
+	out, err := os.ReadFile(filepath.Join(r.Out, "attune-krew.yaml"))
+	require.NoError(t, err)
 	var p plugin
-	require.NoError(t, yaml.UnmarshalStrict(out.Bytes(), &p), out.String())
+	require.NoError(t, yaml.UnmarshalStrict(out, &p), string(out))
 
 	assert.Equal(t, "krew.googlecontainertools.github.com/v1alpha2", p.APIVersion)
 	assert.Equal(t, "Plugin", p.Kind)
@@ -67,16 +64,16 @@ func TestTheManifestIsWhatKrewTakes(t *testing.T) {
 	for _, line := range strings.Split(p.Spec.Description+p.Spec.Caveats, "\n") {
 		assert.LessOrEqual(t, len(line), 100, "krew shows it as it is")
 	}
-	_, err := url.ParseRequestURI(p.Spec.Homepage)
+	_, err = url.ParseRequestURI(p.Spec.Homepage)
 	assert.NoError(t, err)
-	require.Len(t, p.Spec.Platforms, 5)
+	require.Len(t, p.Spec.Platforms, 6)
 	seen := map[string]bool{}
 	for _, of := range p.Spec.Platforms {
 		assert.Len(t, of.Selector.MatchLabels, 2)
 		at := of.Selector.MatchLabels["os"] + "_" + of.Selector.MatchLabels["arch"]
 		assert.False(t, seen[at], "two archives for %s", at)
 		seen[at] = true
-		assert.Equal(t, "https://downloads.example/v1.2.3/kubectl-attune_"+at+".tar.gz", of.URI)
+		assert.Equal(t, "https://downloads.example/attune/releases/download/v1.2.3/kubectl-attune_"+at+".tar.gz", of.URI)
 		assert.Regexp(t, regexp.MustCompile(`^[a-f0-9]{64}$`), of.Sha256)
 		assert.Equal(t, strings.HasPrefix(at, "windows"), of.Bin == "kubectl-attune.exe")
 		assert.True(t, strings.HasPrefix(of.Bin, "kubectl-"+p.Metadata.Name))
@@ -85,18 +82,28 @@ func TestTheManifestIsWhatKrewTakes(t *testing.T) {
 	assert.Equal(t, "6e42b235a426c6ab149ad1b1f5ae3c0894409575c45d47698630034658cf0963", p.Spec.Platforms[0].Sha256)
 }
 
-func TestManifestsThatWouldBeRefused(t *testing.T) {
-	good := filepath.Join(t.TempDir(), "kubectl-attune_linux_amd64.tar.gz")
-	require.NoError(t, os.WriteFile(good, nil, 0o600))
-	for want, args := range map[string][]string{
-		"usage: krew TEMPLATE VERSION":         {manifestTemplate, "v1.2.3", "https://x"},
-		`version "1.2.3" is none`:              {manifestTemplate, "1.2.3", "https://x", good},
-		`"http://x" is no address`:             {manifestTemplate, "v1.2.3", "http://x", good},
-		"attune.zip is not named kubectl-attu": {manifestTemplate, "v1.2.3", "https://x", "attune.zip"},
-		"no such file":                         {manifestTemplate, "v1.2.3", "https://x", filepath.Join(t.TempDir(), "kubectl-attune_linux_arm64.tar.gz")},
+func TestReleasesWithBadFlags(t *testing.T) {
+	for want, r := range map[string]Release{
+		`version "1.2.3" is not valid`: {Version: "1.2.3", URL: "https://x", Out: "x"},
+		`address "http://x"`:           {Version: "v1.2.3", URL: "http://x", Out: "x"},
+		"set --out":                    {Version: "v1.2.3", URL: "https://x"},
+		"unknown revision":             {Version: "v1.2.3", URL: "https://x", Out: "x", Ref: "no-such-tag"},
 	} {
-		var out bytes.Buffer
-		assert.ErrorContains(t, run(&out, args), want)
-		assert.Empty(t, out.String())
+		assert.ErrorContains(t, r.complete(t.Context()), want)
 	}
+	assert.ErrorContains(t, run(t.Context(), nil), "usage")
+	assert.ErrorContains(t, run(t.Context(), []string{"build", "--version", "v1.2.3", "more"}), `unknown argument "more"`)
+	assert.ErrorContains(t, run(t.Context(), []string{"build", "--platforms", "linux/amd64,plan9/arm"}), `a release has no platform "plan9/arm"`)
+}
+
+// The notices have the modules of every platform that a release has.
+func TestTheNoticesAreForAllPlatforms(t *testing.T) {
+	os.Getenv("ATTUNE_INPUTS")
+	makefile, err := os.ReadFile("../../Makefile")
+	require.NoError(t, err)
+	var all []string
+	for _, on := range supported {
+		all = append(all, on.OS+"/"+on.Arch)
+	}
+	assert.Contains(t, string(makefile), "\nPLATFORMS := "+strings.Join(all, " ")+"\n")
 }

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/partial"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"sigs.k8s.io/yaml"
+)
+
+// Media types of charts in registries, as Helm reads them.
+const (
+	chartConfig  types.MediaType = "application/vnd.cncf.helm.config.v1+json"
+	chartContent types.MediaType = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
+)
+
+func (r Release) chartFile() string { return filepath.Join(r.Out, "attune-"+r.number()+".tgz") }
+
+// packChart packs the chart with the image's digest, as a file and for registries.
+func (r Release) packChart(ctx context.Context, source string, image v1.Hash) (v1.Image, error) {
+	chart := filepath.Join(source, "charts/attune")
+	values := filepath.Join(chart, "values.yaml")
+	content, err := os.ReadFile(values)
+	if err != nil {
+		return nil, err
+	}
+	if content, err = setImage(content, r.image(), r.Version, image.String()); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(values, content, 0o644); err != nil {
+		return nil, err
+	}
+	// Helm checks the chart and applies .helmignore.
+	if _, err := output(ctx, source, nil, r.Helm, "package", chart, "--version", r.number(), "--app-version", r.Version, "--destination", r.Out); err != nil {
+		return nil, err
+	}
+	archive, err := os.ReadFile(r.chartFile())
+	if err != nil {
+		return nil, err
+	}
+	entries, err := unpacked(archive)
+	if err != nil {
+		return nil, err
+	}
+	if archive, err = packed(r.Time, entries); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(r.chartFile(), archive, 0o644); err != nil {
+		return nil, err
+	}
+	return chartImage(archive, entries, r.labels())
+}
+
+// setImage sets registry, repository, tag and digest in values.yaml, with its comments. Charts before image.registry and
+// image.digest have both in other values.
+func setImage(values []byte, name, tag, digest string) ([]byte, error) {
+	block := regexp.MustCompile(`(?m)^image:\n(?:[ \t]+.*\n|\n)+`)
+	at := block.FindIndex(values)
+	if at == nil {
+		return nil, fmt.Errorf("values.yaml has no block image")
+	}
+	text := string(values[at[0]:at[1]])
+	set := func(key, value string) bool {
+		line := regexp.MustCompile(`(?m)^  ` + key + `:.*$`)
+		found := line.MatchString(text)
+		text = line.ReplaceAllLiteralString(text, "  "+key+": "+value)
+		return found
+	}
+	registry, repository, _ := strings.Cut(name, "/")
+	if !set("registry", registry) {
+		repository = name
+	}
+	if !set("digest", digest) {
+		tag += "@" + digest
+	}
+	for key, value := range map[string]string{"repository": repository, "tag": tag} {
+		if !set(key, value) {
+			return nil, fmt.Errorf("values.yaml has no image.%s", key)
+		}
+	}
+	return append(append(bytes.Clone(values[:at[0]]), text...), values[at[1]:]...), nil
+}
+
+// chartImage is the chart as helm push writes it, with the time of the commit.
+func chartImage(archive []byte, entries []entry, labels map[string]string) (v1.Image, error) {
+	var metadata map[string]any
+	for _, e := range entries {
+		if e.name == "attune/Chart.yaml" {
+			if err := yaml.Unmarshal(e.content, &metadata); err != nil {
+				return nil, err
+			}
+		}
+	}
+	config, err := json.Marshal(metadata)
+	if err != nil {
+		return nil, err
+	}
+	annotations := maps.Clone(labels)
+	annotations["org.opencontainers.image.version"] = fmt.Sprint(metadata["version"])
+	digest, size, err := v1.SHA256(bytes.NewReader(config))
+	if err != nil {
+		return nil, err
+	}
+	layer := static.NewLayer(archive, chartContent)
+	content, err := partial.Descriptor(layer)
+	if err != nil {
+		return nil, err
+	}
+	manifest, err := json.Marshal(v1.Manifest{
+		SchemaVersion: 2, MediaType: types.OCIManifestSchema1, Annotations: annotations,
+		Config: v1.Descriptor{MediaType: chartConfig, Digest: digest, Size: size}, Layers: []v1.Descriptor{*content},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return partial.CompressedToImage(artifact{manifest, config, layer})
+}
+
+// artifact is an image whose configuration is not one of containers.
+type artifact struct {
+	manifest, config []byte
+	layer            v1.Layer
+}
+
+func (a artifact) RawManifest() ([]byte, error)                           { return a.manifest, nil }
+func (a artifact) RawConfigFile() ([]byte, error)                         { return a.config, nil }
+func (a artifact) MediaType() (types.MediaType, error)                    { return types.OCIManifestSchema1, nil }
+func (a artifact) LayerByDigest(v1.Hash) (partial.CompressedLayer, error) { return a.layer, nil }
+
+// writeManifests writes install.yaml, for clusters without Helm, once for each issuer of the webhooks' certificate.
+func (r Release) writeManifests(ctx context.Context) error {
+	for name, provider := range map[string]string{"install.yaml": "self-signed", "install-cert-manager.yaml": "cert-manager"} {
+		objects, err := output(ctx, r.Out, nil, r.Helm, "template", "attune", r.chartFile(), "--namespace", namespace, "--no-hooks", "--set", "certs.provider="+provider)
+		if err != nil {
+			return err
+		}
+		// Helm does not manage them, and its release has no record of them.
+		objects = strings.ReplaceAll(objects, "app.kubernetes.io/managed-by: Helm", "app.kubernetes.io/managed-by: kubectl")
+		head := fmt.Sprintf(manifestHead, r.Version, name, namespace)
+		if err := os.WriteFile(filepath.Join(r.Out, name), []byte(head+objects+"\n"), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const namespace = "attune-system"
+
+const manifestHead = `# attune %[1]s without Helm. To install or upgrade:
+#   kubectl apply --server-side -f %[2]s
+# To uninstall, restore all pods, delete all policies while the operator runs, and then its objects and the CRDs:
+#   kubectl attune undo -A
+#   kubectl delete attunepolicies,attuneclusterpolicies -A --all
+#   kubectl delete -f %[2]s
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: %[3]s
+  labels: {pod-security.kubernetes.io/enforce: restricted}
+`

@@ -1,0 +1,284 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
+)
+
+// small is a release whose source is a little program with one dependency, which is replaced.
+func small(t *testing.T) (Release, string) {
+	t.Helper()
+	source := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod":                "module attune.io/attune\n\ngo 1.26\n\nrequire b.example/b v1.2.3\n\nreplace b.example/b => ./b\n",
+		"b/go.mod":              "module b.example/b\n\ngo 1.26\n",
+		"b/b.go":                "package b\n",
+		"cmd/a/a.go":            "package main\n\nimport (\n\t_ \"b.example/b\"\n\t\"fmt\"\n\n\t\"attune.io/attune/internal/answers\"\n)\n\nfunc main() { fmt.Println(answers.V()) }\n",
+		"LICENSE":               "license",
+		"THIRD_PARTY_NOTICES":   "notices",
+		"internal/answers/v.go": "package answers\n\nvar version, commit string\n\n// V is both.\nfunc V() string { return version + \" \" + commit }\n",
+	} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(source, name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(source, name), []byte(text), 0o600))
+	}
+	return Release{
+		Version: "v1.2.3", Commit: "0a1b", Time: time.Unix(1e9, 0).UTC(), Registry: "registry.example/team", URL: "https://attune.example", Out: t.TempDir(), Platforms: supported,
+	}, source
+}
+
+var linux = platform{"linux", "amd64"}
+
+func compile(t *testing.T, r Release, source string) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "program")
+	require.NoError(t, r.goBuild(t.Context(), source, "./cmd/a", binary, linux))
+	return binary
+}
+
+func TestTwoBuildsInDifferentDirectoriesAreEqual(t *testing.T) {
+	digest := func() v1.Hash {
+		r, source := small(t)
+		image, err := imageOf(compile(t, r, source), source, linux, r.Time, r.labels())
+		require.NoError(t, err)
+		digest, err := image.Digest()
+		require.NoError(t, err)
+		return digest
+	}
+	assert.Equal(t, digest(), digest())
+}
+
+func TestTheImageHasOneProgramCertificatesAndLicenses(t *testing.T) {
+	r, source := small(t)
+	image, err := imageOf(compile(t, r, source), source, linux, r.Time, r.labels())
+	require.NoError(t, err)
+	content := mutate.Extract(image)
+	defer content.Close()
+	files := map[string]string{}
+	for of := tar.NewReader(content); ; {
+		header, err := of.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		if header.Typeflag == tar.TypeReg {
+			text, err := io.ReadAll(of)
+			require.NoError(t, err)
+			files[header.Name] = string(text)
+		}
+	}
+	assert.Len(t, files, 4, "no shell and no package manager")
+	assert.Equal(t, "license", files["licenses/LICENSE"])
+	assert.Equal(t, "notices", files["licenses/THIRD_PARTY_NOTICES"])
+	assert.Greater(t, strings.Count(files["etc/ssl/certs/ca-certificates.crt"], "BEGIN CERTIFICATE"), 100)
+	said, err := exec.Command(compile(t, r, source)).Output()
+	require.NoError(t, err)
+	assert.Equal(t, "v1.2.3 0a1b\n", string(said))
+	config, err := image.ConfigFile()
+	require.NoError(t, err)
+	assert.Equal(t, "65532:65532", config.Config.User)
+	assert.Equal(t, "v1.2.3", config.Config.Labels["org.opencontainers.image.version"])
+	assert.Equal(t, "0a1b", config.Config.Labels["org.opencontainers.image.revision"])
+}
+
+func TestTheSBOMEqualsTheProgram(t *testing.T) {
+	r, source := small(t)
+	binary := compile(t, r, source)
+	require.NoError(t, r.writeSBOM("attune_linux_amd64", binary, strings.Repeat("a", 64)))
+	written, err := os.ReadFile(filepath.Join(r.Out, "attune_linux_amd64.spdx.json"))
+	require.NoError(t, err)
+	listed, err := modulesOf(written)
+	require.NoError(t, err)
+	require.Len(t, listed, 2)
+	assert.Equal(t, "./b", listed[0].Path, "what replaces a module is what is linked")
+	assert.Equal(t, standard, listed[1].Path)
+
+	// Of this test, go version -m and the SBOM have the same modules.
+	self, err := os.Executable()
+	require.NoError(t, err)
+	require.NoError(t, r.writeSBOM("self", self, strings.Repeat("b", 64)))
+	written, err = os.ReadFile(filepath.Join(r.Out, "self.spdx.json"))
+	require.NoError(t, err)
+	assert.Contains(t, string(written), `"pkg:golang/github.com/google/go-containerregistry@v0.`)
+
+	// A module less is seen.
+	linked, err := goVersionModules(t.Context(), self)
+	require.NoError(t, err)
+	listed, err = modulesOf(bytes.Replace(written, []byte(`"DEPENDS_ON"`), []byte(`"OTHER"`), 1))
+	require.NoError(t, err)
+	assert.Len(t, listed, len(linked)-1)
+}
+
+func TestChecksums(t *testing.T) {
+	r, _ := small(t)
+	for name, text := range map[string]string{"a.txt": "a", "b.txt": "b"} {
+		require.NoError(t, os.WriteFile(filepath.Join(r.Out, name), []byte(text), 0o600))
+	}
+	require.NoError(t, os.Mkdir(filepath.Join(r.Out, "oci"), 0o755))
+	require.NoError(t, r.writeChecksums())
+	check := func() error {
+		cmd := exec.Command("sha256sum", "--check", "--strict", checksums)
+		cmd.Dir = r.Out
+		return cmd.Run()
+	}
+	require.NoError(t, check())
+	require.NoError(t, flip(filepath.Join(r.Out, "b.txt")))
+	assert.Error(t, check(), "a changed byte")
+}
+
+func TestTheChartNamesTheImageByDigest(t *testing.T) {
+	os.Getenv("ATTUNE_INPUTS")
+	const name, digest = "registry.example/team/attune", "sha256:abc"
+	current, err := os.ReadFile("../../charts/attune/values.yaml")
+	require.NoError(t, err)
+	for values, want := range map[string]string{
+		"a: 1\nimage:\n  # Registry.\n  registry: x\n\n  repository: y\n  tag: \"\"\n  digest: \"\"\nb: 1\n": "registry.example/team/attune:v1.2.3@sha256:abc",
+		"image:\n  repository: y\n  tag: \"\"\nb:\n  tag: stays\n":                                           "registry.example/team/attune:v1.2.3@sha256:abc",
+		string(current): "registry.example/team/attune:v1.2.3@sha256:abc",
+	} {
+		set, err := setImage([]byte(values), name, "v1.2.3", digest)
+		require.NoError(t, err)
+		var v struct {
+			Image struct{ Registry, Repository, Tag, Digest string }
+			B     map[string]string
+		}
+		_ = yaml.Unmarshal(set, &v) // other values may have other types
+		got := strings.TrimPrefix(v.Image.Registry+"/"+v.Image.Repository+":"+v.Image.Tag, "/")
+		if v.Image.Digest != "" {
+			got += "@" + v.Image.Digest
+		}
+		assert.Equal(t, want, got)
+		assert.Equal(t, strings.Count(values, "#"), strings.Count(string(set), "#"), "comments stay")
+	}
+	_, err = setImage([]byte("image: {}\n"), name, "v1.2.3", digest)
+	assert.ErrorContains(t, err, "no block image")
+}
+
+func TestAChartInARegistryIsWhatHelmReads(t *testing.T) {
+	r, _ := small(t)
+	archive, err := packed(r.Time, []entry{{"attune/Chart.yaml", 0o644, []byte("name: attune\nversion: 1.2.3\n")}})
+	require.NoError(t, err)
+	again, err := packed(r.Time, []entry{{"attune/Chart.yaml", 0o644, []byte("name: attune\nversion: 1.2.3\n")}})
+	require.NoError(t, err)
+	assert.Equal(t, archive, again)
+	entries, err := unpacked(archive)
+	require.NoError(t, err)
+	chart, err := chartImage(archive, entries, r.labels())
+	require.NoError(t, err)
+	manifest, err := chart.Manifest()
+	require.NoError(t, err)
+	assert.Equal(t, chartConfig, manifest.Config.MediaType)
+	assert.Equal(t, "1.2.3", manifest.Annotations["org.opencontainers.image.version"])
+	require.Len(t, manifest.Layers, 1)
+	assert.Equal(t, chartContent, manifest.Layers[0].MediaType)
+	config, err := chart.RawConfigFile()
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"name": "attune", "version": "1.2.3"}`, string(config))
+}
+
+func TestProvenanceNamesTheCommitAndTheWorkflow(t *testing.T) {
+	r, _ := small(t)
+	p := r.provenance(func(string) string { return "" })
+	assert.Equal(t, "0a1b", p.BuildDefinition.ResolvedDependencies[0].Digest["gitCommit"])
+	assert.Equal(t, "https://attune.example/blob/0a1b/Makefile", p.RunDetails.Builder.ID)
+	environment := map[string]string{
+		"GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "o/r", "GITHUB_WORKFLOW_REF": "o/r/.github/workflows/release.yml@refs/tags/v1.2.3",
+		"GITHUB_RUN_ID": "7", "GITHUB_RUN_ATTEMPT": "1",
+	}
+	p = r.provenance(func(name string) string { return environment[name] })
+	assert.Equal(t, "https://github.com/o/r/.github/workflows/release.yml", p.RunDetails.Builder.ID)
+	assert.Equal(t, "https://github.com/o/r/actions/runs/7/attempts/1", p.RunDetails.Metadata.InvocationID)
+}
+
+// Users copy these commands. The rehearsal runs them.
+func TestReleasePageHasCommandsToVerify(t *testing.T) {
+	os.Getenv("ATTUNE_INPUTS")
+	page, err := os.ReadFile("../../RELEASE.md")
+	require.NoError(t, err)
+	commands := userCommands.FindSubmatch(page)
+	require.NotNil(t, commands)
+	for _, want := range []string{"cosign verify ", "cosign verify-attestation --type spdxjson", "cosign verify-attestation --type slsaprovenance1", "cosign verify-blob ", "sha256sum --check"} {
+		assert.Contains(t, string(commands[1]), want)
+	}
+	require.NoError(t, exec.CommandContext(context.Background(), "bash", "-n", "-c", string(commands[1])).Run())
+}
+
+// A little release is signed, its signatures hold for it, and for nothing else.
+func TestSignaturesHoldForNothingElse(t *testing.T) {
+	os.Getenv("ATTUNE_INPUTS")
+	cosign, err := filepath.Abs("../../bin/cosign")
+	require.NoError(t, err)
+	if _, err := os.Stat(cosign); err != nil {
+		t.Skip("there is no bin/cosign, which takes minutes to build: run make bin/cosign")
+	}
+	r, source := small(t)
+	r.Cosign, r.Project = cosign, "../.."
+	require.NoError(t, r.writeProvenance())
+	binary := compile(t, r, source)
+	index := v1.ImageIndex(empty.Index)
+	for _, on := range r.nodes() {
+		require.NoError(t, r.writeSBOM("attune_"+on.String(), binary, strings.Repeat("a", 64)))
+		image, err := imageOf(binary, source, on, r.Time, r.labels())
+		require.NoError(t, err)
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: on.OS, Architecture: on.Arch}}})
+	}
+	entries := []entry{{"attune/Chart.yaml", 0o644, []byte("name: attune\nversion: 1.2.3\n")}}
+	archive, err := packed(r.Time, entries)
+	require.NoError(t, err)
+	chart, err := chartImage(archive, entries, r.labels())
+	require.NoError(t, err)
+	require.NoError(t, r.writeLayout(index, chart))
+	require.NoError(t, os.WriteFile(r.chartFile(), archive, 0o600))
+	for _, file := range []string{"install.yaml", pluginArchive(linux)} {
+		require.NoError(t, os.WriteFile(filepath.Join(r.Out, file), []byte(file), 0o600))
+	}
+	require.NoError(t, r.writeChecksums())
+
+	said, err := r.publishHere(t.Context())
+	require.NoError(t, err)
+	assert.Contains(t, said, "install.yaml: OK")
+	require.NoError(t, r.report(t.Output(), said))
+
+	// Another key is refused.
+	at, stop, err := serve()
+	require.NoError(t, err)
+	defer stop()
+	r.Key, err = r.newKey(t.Context(), t.TempDir())
+	require.NoError(t, err)
+	require.NoError(t, r.publish(t.Context(), at+"/team"))
+	_, err = r.newKey(t.Context(), t.TempDir())
+	require.NoError(t, err)
+	assert.ErrorContains(t, r.refused(t.Context(), at+"/team", r.Out, "never said"), "signature")
+
+	// Signatures and attestations are in the layout, by the names that they have in the registry of users.
+	path, err := layout.FromPath(filepath.Join(r.Out, "oci"))
+	require.NoError(t, err)
+	all, err := path.ImageIndex()
+	require.NoError(t, err)
+	manifest, err := all.IndexManifest()
+	require.NoError(t, err)
+	digest, err := index.Digest()
+	require.NoError(t, err)
+	var names []string
+	for _, m := range manifest.Manifests {
+		names = append(names, m.Annotations[refName])
+	}
+	assert.Contains(t, names, "registry.example/team/attune:sha256-"+digest.Hex)
+	assert.NoFileExists(t, filepath.Join(r.Out, "cosign.key"))
+}
