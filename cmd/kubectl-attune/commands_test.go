@@ -106,23 +106,28 @@ func documents(t *testing.T) (paths []string) {
 	return slices.DeleteFunc(paths, func(path string) bool { return filepath.Base(path) == "CHANGELOG.md" }) // of its time
 }
 
-// spans are commands within a sentence; blocks are shell blocks, with one command a line.
-var (
-	spans  = regexp.MustCompile("`(kubectl attune [^`\n]+)`")
-	blocks = regexp.MustCompile("(?ms)^ *```(?:sh|console)?\n(.*?)^ *```$")
-)
+// spans are commands within a sentence.
+var spans = regexp.MustCompile("`(kubectl attune [^`\n]+)`")
 
-// commandsIn returns the commands of the plugin in a text.
+// commandsIn returns the commands of the plugin in a text: in blocks without a language or for a shell, one a line, and in
+// spans of code.
 func commandsIn(text string) (commands []string) {
-	lines := []string{}
-	for _, block := range blocks.FindAllStringSubmatch(text, -1) {
-		lines = append(lines, strings.Split(block[1], "\n")...)
-	}
-	for _, span := range spans.FindAllStringSubmatch(text, -1) {
-		lines = append(lines, span[1])
+	var lines []string
+	fence, inside := "", false
+	for line := range strings.SplitSeq(text, "\n") {
+		line = strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(line, "```"):
+			fence, inside = strings.TrimPrefix(line, "```"), !inside
+		case inside && slices.Contains([]string{"", "sh", "console"}, fence):
+			lines = append(lines, strings.TrimPrefix(line, "$ "))
+		case !inside:
+			for _, span := range spans.FindAllStringSubmatch(line, -1) {
+				lines = append(lines, span[1])
+			}
+		}
 	}
 	for _, line := range lines {
-		line = strings.TrimPrefix(strings.TrimSpace(line), "$ ")
 		if strings.ContainsAny(line, "[…") {
 			continue // a synopsis
 		}
