@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -94,39 +95,76 @@ func TestK9sPlugins(t *testing.T) {
 	}
 }
 
-// The plugin accepts every command in the manifest for krew, in the page of the plugin and in its own help.
+// documents are the texts of the project with commands for users.
+func documents(t *testing.T) (paths []string) {
+	t.Helper()
+	for _, pattern := range []string{"../../config/krew/attune.yaml", "../../*.md", "../../docs/*.md", "../../docs/*/*.md", "../../charts/attune/*.md", "../../charts/attune/templates/NOTES.txt"} {
+		found, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		paths = append(paths, found...)
+	}
+	return slices.DeleteFunc(paths, func(path string) bool { return filepath.Base(path) == "CHANGELOG.md" }) // of its time
+}
+
+// spans are commands within a sentence.
+var spans = regexp.MustCompile("`(kubectl attune [^`\n]+)`")
+
+// commandsIn returns the commands of the plugin in a text: in blocks without a language or for a shell, one a line, and in
+// spans of code.
+func commandsIn(text string) (commands []string) {
+	var lines []string
+	fence, inside := "", false
+	for line := range strings.SplitSeq(text, "\n") {
+		line = strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(line, "```"):
+			fence, inside = strings.TrimPrefix(line, "```"), !inside
+		case inside && slices.Contains([]string{"", "sh", "console"}, fence):
+			lines = append(lines, strings.TrimPrefix(line, "$ "))
+		case !inside:
+			for _, span := range spans.FindAllStringSubmatch(line, -1) {
+				lines = append(lines, span[1])
+			}
+		}
+	}
+	for _, line := range lines {
+		if strings.ContainsAny(line, "[…") {
+			continue // a synopsis
+		}
+		for _, command := range written.FindAllStringSubmatch(line, -1) {
+			// A sentence may name a flag without its value. Completion calls a verb that cobra adds.
+			if args := words(command[1]); !strings.HasPrefix(args[len(args)-1], "--") && args[0] != "__complete" {
+				commands = append(commands, command[1])
+			}
+		}
+	}
+	return commands
+}
+
+// The plugin accepts every command in the manifest for krew, in the pages, and in its own help.
 func TestCommandsThatAreWrittenDown(t *testing.T) {
-	texts := map[string]string{}
-	for _, path := range []string{"../../config/krew/attune.yaml", "../../docs/cli.md"} {
+	commands := map[string][]string{}
+	for _, path := range documents(t) {
 		text, err := os.ReadFile(path)
 		require.NoError(t, err)
-		texts[path] = string(text)
+		commands[path] = commandsIn(string(text))
 	}
-	var commands func(of *cobra.Command)
-	commands = func(of *cobra.Command) {
-		texts["help of "+of.Name()] = of.Example
+	var collect func(of *cobra.Command)
+	collect = func(of *cobra.Command) {
+		commands["help of "+of.Name()] = commandsIn("```\n" + of.Example + "\n```")
 		for _, one := range of.Commands() {
-			commands(one)
+			collect(one)
 		}
 	}
-	commands(newRoot(&environment{cluster: newKubeconfig()}))
+	collect(newRoot(&environment{cluster: newKubeconfig()}))
 	found := 0
-	for where, text := range texts {
-		for _, line := range strings.Split(text, "\n") {
-			line = strings.TrimPrefix(strings.TrimSpace(line), "$ ")
-			switch {
-			case strings.HasSuffix(where, ".yaml"):
-			case !strings.HasPrefix(line, "kubectl attune "), strings.ContainsAny(line, "[…"), strings.Contains(line, "POLICY"):
-				continue // a sentence, or a synopsis
-			}
-			for _, command := range written.FindAllStringSubmatch(line, -1) {
-				args, _, _ := strings.Cut(command[1], " says ")
-				found++
-				assert.NoError(t, parses(t, words(strings.TrimSuffix(args, ":"))), "%s: %s", where, line)
-			}
+	for where, all := range commands {
+		for _, command := range all {
+			found++
+			assert.NoError(t, parses(t, words(command)), "%s: kubectl attune %s", where, command)
 		}
 	}
-	assert.Greater(t, found, 20)
+	assert.Greater(t, found, 100)
 	assert.Error(t, parses(t, []string{"status", "--colour"}))
 	assert.Error(t, parses(t, []string{"stats"}))
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // shownBy are documents that name tests.
-var shownBy = []string{"docs/security-model.md", "docs/architecture/README.md"}
+var shownBy = []string{"docs/security-model.md", "docs/architecture/README.md", "docs/safety.md"}
 
 var (
 	named   = regexp.MustCompile("`(Test[A-Za-z0-9_]+)")
@@ -53,6 +53,15 @@ func tables(t *testing.T, page string) map[string][][]string {
 		}
 	}
 	return found
+}
+
+// TestSafetyRulesNameTests: each rule has a test.
+func TestSafetyRulesNameTests(t *testing.T) {
+	rules := tables(t, "safety.md")["| rule | tests |"]
+	assert.Greater(t, len(rules), 40)
+	for _, rule := range rules {
+		assert.Regexp(t, named, rule[1], "%q names no test", rule[0])
+	}
 }
 
 // TestRowsOfTheSecurityModelNameTests: each actor, and each attack or risk, has tests. TestDocumentsNameTestsThatExist

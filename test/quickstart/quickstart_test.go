@@ -48,7 +48,7 @@ var page = []shown{
 	{command: "make ui"},
 	{command: `kubectl patch attuneclusterpolicy everything --type merge -p '{"spec":{"namespaces":["shop"],"updateStrategy":{"type":"Auto"},"memory":{"allowDecrease":true}}}'`, says: `patched`},
 	{command: "kubectl attune history -n shop", says: `web-`, patience: 5 * time.Minute},
-	{command: "kubectl get pods -n shop -o custom-columns='NAME:.metadata.name,CPU:.spec.containers[0].resources.requests.cpu,RESTARTS:.status.containerStatuses[0].restartCount'", says: `(?m)^web-\S+\s+([1-9]|[1-9]\d|[12]\d\d)m\s+0$`},
+	{command: "kubectl get pods -n shop -o custom-columns='NAME:.metadata.name,CPU:.spec.containers[0].resources.requests.cpu,RESTARTS:.status.containerStatuses[0].restartCount'", says: `^NAME.*\n(web-\S+\s+([1-9]|[1-9]\d|[12]\d\d)m\s+0\s*\n){2}$`, patience: 5 * time.Minute},
 	{command: "kubectl attune undo deployment/web -n shop", says: `web`},
 	{command: "kubectl get pods -n shop -o jsonpath='{.items[*].spec.containers[0].resources.requests.cpu}'", says: `^300m 300m$`, patience: 3 * time.Minute},
 	{command: "kubectl attune resume deployment/web -n shop", says: `web`},
