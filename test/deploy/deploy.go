@@ -27,6 +27,8 @@ type Options struct {
 	Values, Set []string
 	// Alone: the operator makes its own certificates and measures the kubelets itself, without cert-manager and Prometheus.
 	Alone bool
+	// Built is what was built for several clusters; nil: Operator builds the image.
+	Built *Built
 	// Out gets helm's messages.
 	Out io.Writer
 }
@@ -37,7 +39,7 @@ func Operator(ctx context.Context, c *cluster.Cluster, o Options) error {
 	if err != nil {
 		return err
 	}
-	tag, err := loadImage(ctx, c, project)
+	tag, err := loadImage(ctx, c, project, o.Built)
 	if err != nil {
 		return err
 	}
@@ -144,7 +146,27 @@ func Compile(ctx context.Context, project string) error {
 	return Binary(ctx, project, "./cmd/...", dir+"/")
 }
 
-func loadImage(ctx context.Context, c *cluster.Cluster, project string) (string, error) {
+// Built are the operator's image and the plugin.
+type Built struct{ Archive, Tag, Plugin string }
+
+// Build builds the operator's image and the plugin into dir, once for several clusters.
+func Build(ctx context.Context, dir string) (*Built, error) {
+	project, err := cluster.ProjectDir()
+	if err != nil {
+		return nil, err
+	}
+	b := &Built{}
+	if b.Archive, b.Tag, err = Image(ctx, project, dir); err != nil {
+		return nil, err
+	}
+	b.Plugin, err = Plugin(ctx, dir)
+	return b, err
+}
+
+func loadImage(ctx context.Context, c *cluster.Cluster, project string, built *Built) (string, error) {
+	if built != nil {
+		return built.Tag, c.Load(ctx, built.Archive)
+	}
 	dir, err := os.MkdirTemp("", "attune-image-")
 	if err != nil {
 		return "", err

@@ -28,7 +28,7 @@ type installation struct {
 	reserved []int
 	// before is done before the operator is installed; nil: nothing is.
 	before func(context.Context, *cluster.Cluster) error
-	// settings of the operator.
+	// settings of the operator; nil: the test installs it.
 	settings []string
 }
 
@@ -43,8 +43,9 @@ type sharedCluster struct {
 // sharedClusters start together with the main one, the longest first.
 var sharedClusters = []sharedCluster{
 	{name: "upheavals", tests: []string{attacksTest, "TestFailover", "TestOutages", "TestRelease"}, install: attackedCluster},
-	{name: "nodes", tests: []string{sharingTest, someNamespacesTest}, install: shared},
 	{name: "embedded", tests: []string{climbTest, "TestEmbedded"}, install: scraped},
+	{name: "watched", tests: []string{someNamespacesTest}, install: emptyCluster},
+	{name: "nodes", tests: []string{sharingTest}, install: shared},
 }
 
 // clusterOf returns the name of the cluster of a test: that of a shared one, or the test's own.
@@ -188,17 +189,6 @@ var ends = map[string]chan struct{}{}
 // runsHere reports whether this process runs a test.
 func runsHere(test string) bool {
 	return ends[test] != nil
-}
-
-// afterOthers waits for the end of all other tests of this process's cluster.
-func afterOthers(t *testing.T) {
-	t.Helper()
-	t.Parallel()
-	for name, end := range ends {
-		if name != t.Name() {
-			<-end
-		}
-	}
 }
 
 // process runs the tests of a shared cluster.

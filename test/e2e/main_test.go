@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -33,6 +34,7 @@ var env struct {
 	cluster *cluster.Cluster
 	client  client.Client
 	plugin  string
+	built   *deploy.Built
 }
 
 // settings of the operator: its source is asked every 2 s, since tests wait for what follows. It may evict pods,
@@ -68,19 +70,17 @@ const storiesAtOnce = 8
 // turns are taken by the stories of this process's cluster.
 var turns = make(chan struct{}, storiesAtOnce)
 
-// waitTogether lets that many tests run at once, and beside them those that wait for the process of a shared cluster: they take
-// no turn from the others.
+// waitTogether lets all tests wait at once: for a turn, for the others, for the process of a shared cluster. Turns alone
+// bound how many run. If go test did that, the parallel parts of a story would queue behind stories that have not begun,
+// and keep its turn meanwhile. With -parallel, there are so many turns.
 func waitTogether() error {
-	atOnce := storiesAtOnce + 1 // one waits for the others (needLast)
-	for _, c := range sharedClusters {
-		atOnce += len(c.tests)
-	}
-	asked := false
-	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "test.parallel" })
-	if asked {
-		return nil
-	}
-	return flag.Set("test.parallel", strconv.Itoa(atOnce))
+	const all = 1000
+	flag.Visit(func(f *flag.Flag) {
+		if f.Name == "test.parallel" {
+			turns = make(chan struct{}, max(1, f.Value.(flag.Getter).Get().(int)))
+		}
+	})
+	return flag.Set("test.parallel", strconv.Itoa(all))
 }
 
 func withCluster(m *testing.M) (int, error) {
@@ -100,6 +100,10 @@ func withCluster(m *testing.M) (int, error) {
 	if err := recordRights(dir, &install.options); err != nil {
 		return 1, err
 	}
+	if env.built, err = builtOnce(ctx, dir); err != nil {
+		return 1, err
+	}
+	env.plugin = env.built.Plugin
 	if err := startSharedClusters(); err != nil {
 		return 1, err
 	}
@@ -120,11 +124,10 @@ func withCluster(m *testing.M) (int, error) {
 			return 1, err
 		}
 	}
-	if env.plugin, err = deploy.Plugin(ctx, dir); err != nil {
-		return 1, err
-	}
-	if err := deploy.Operator(ctx, c, deploy.Options{Set: install.settings}); err != nil {
-		return 1, err
+	if install.settings != nil {
+		if err := deploy.Operator(ctx, c, deploy.Options{Set: install.settings, Built: env.built}); err != nil {
+			return 1, err
+		}
 	}
 	shown := meters()
 	code := m.Run()
@@ -132,6 +135,26 @@ func withCluster(m *testing.M) (int, error) {
 		return code, err
 	}
 	return code, errors.Join(judgeRights(), judgeMeters())
+}
+
+// builtVariable has the programs for the processes of the shared clusters, as JSON.
+const builtVariable = "ATTUNE_E2E_BUILT"
+
+// builtOnce builds the programs, unless the process that started this one has built them.
+func builtOnce(ctx context.Context, dir string) (*deploy.Built, error) {
+	built := &deploy.Built{}
+	if text := os.Getenv(builtVariable); text != "" {
+		return built, json.Unmarshal([]byte(text), built)
+	}
+	built, err := deploy.Build(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(built)
+	if err != nil {
+		return nil, err
+	}
+	return built, os.Setenv(builtVariable, string(text))
 }
 
 // mainCluster is for all tests but those of the shared clusters.
@@ -163,14 +186,33 @@ func newClient(c *cluster.Cluster) (client.Client, error) {
 	return client.New(config, client.Options{Scheme: scheme})
 }
 
+// longest are the stories that take more than four minutes. They take their turns before the others, so that no turn is
+// empty while one of them ends alone.
+var longest = []string{
+	"TestAStarvedContainerIsRaisedAtOnce", "TestClusterPolicy", "TestRestartingResize", "TestABirthThatCrashes", "TestLittleRoom", "TestOneShot",
+}
+
+// begun are the longest stories: their turns come before those of all others.
+var begun sync.WaitGroup
+
 // need skips a test by name where no kubelet can run, and runs it beside the others in its turn otherwise.
 func need(t *testing.T) context.Context {
 	t.Helper()
 	cluster.Need(t)
+	long := slices.Contains(longest, t.Name())
 	others.Add(1) // all tests get here before the first one goes on
 	t.Cleanup(others.Done)
+	if long {
+		begun.Add(1)
+	}
 	t.Parallel()
+	if !long {
+		begun.Wait()
+	}
 	takeTurn(t)
+	if long {
+		begun.Done()
+	}
 	return t.Context()
 }
 

@@ -213,7 +213,7 @@ func webhookGone(t *testing.T, d *appsv1.Deployment) {
 
 func selfSigned(t *testing.T, d *appsv1.Deployment) {
 	ctx := t.Context()
-	install := deploy.Options{Set: append([]string{"certs.provider=self-signed"}, settings...)}
+	install := deploy.Options{Set: append([]string{"certs.provider=self-signed"}, settings...), Built: env.built}
 	require.NoError(t, deploy.Operator(ctx, env.cluster, install))
 	eventually(t, "seeded with a self-signed certificate", func() error { return createdWith(ctx, d, wanted) })
 }

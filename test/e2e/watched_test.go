@@ -22,7 +22,7 @@ import (
 	"attune.io/attune/test/deploy"
 )
 
-// someNamespacesTest is the last one of its cluster: it installs the operator again.
+// someNamespacesTest has a cluster of its own, in which it installs the operator.
 const someNamespacesTest = "TestSomeNamespaces"
 
 // The namespaces of its operator; comesAndGoes is deleted, and made again.
@@ -33,19 +33,19 @@ var watchingSettings = append([]string{
 	"watchNamespaces={" + staysThere + "," + comesAndGoes + "}", "webhook.separate=false",
 }, append(slices.Clone(embeddedSettings), "node.eviction.enabled=false")...)
 
+// emptyCluster is the cluster of TestSomeNamespaces, whose operator needs namespaces that are there before it.
+func emptyCluster() installation { return installation{} }
+
 // TestSomeNamespaces: in the namespaces that it watches the operator does what it does elsewhere, and in others nothing, with
 // rights in those alone. One that is deleted, and its Roles with it, is in nobody's way.
 func TestSomeNamespaces(t *testing.T) { alone(t, someNamespaces) }
 
 func someNamespaces(t *testing.T) {
-	afterOthers(t)
 	ctx := t.Context()
-	require.NoError(t, recordGrants())
-	require.NoError(t, deploy.Uninstall(ctx, env.cluster, nil))
 	for _, name := range []string{staysThere, comesAndGoes, "other"} {
 		namespace(ctx, t, name, true)
 	}
-	require.NoError(t, deploy.Operator(ctx, env.cluster, deploy.Options{Set: watchingSettings}))
+	require.NoError(t, deploy.Operator(ctx, env.cluster, deploy.Options{Set: watchingSettings, Built: env.built}))
 	kept := idleWeb(t, "other")
 	policyFor(ctx, t, kept, v1alpha1.UpdateAuto, soon(tight))
 	// All are measured from now on. They are resized one after the other.
