@@ -23,7 +23,9 @@ FUZZTIME ?= 30s
 TRACES ?=
 VERSION ?=
 REF ?= HEAD
-REGISTRY ?= ghcr.io/attune-io
+# Where a release publishes image and chart, and the repository with its files. The project has no public address yet.
+REGISTRY ?= attune.io
+SOURCE ?= https://attune.io/source
 KEY ?=
 # Version and commit in the programs (VERSION=v1.2.3).
 LDFLAGS = -s -w -X attune.io/attune/internal/answers.version=$(or $(VERSION),dev) -X attune.io/attune/internal/answers.commit=$(shell git rev-parse HEAD 2>/dev/null)
@@ -257,7 +259,7 @@ bin/release-tool: $(wildcard tools/release/*.go) tools/release/go.mod
 	cd tools/release && go build -o ../../bin/release-tool .
 
 # $(call release,VERB) makes, publishes or rehearses the release VERSION of the commit REF, in bin/release.
-release = bin/release-tool $(1) --version '$(VERSION)' --ref '$(REF)' --out bin/release --registry '$(REGISTRY)' --helm $(HELM) --cosign $(CURDIR)/bin/cosign
+release = bin/release-tool $(1) --version '$(VERSION)' --ref '$(REF)' --out bin/release --registry '$(REGISTRY)' --url '$(SOURCE)' --helm $(HELM) --cosign $(CURDIR)/bin/cosign
 
 release-files: bin/release-tool ## All files of a release, and image and chart as an OCI layout, into bin/release (VERSION=v0.1.0 REF=commit)
 	$(call release,build)
