@@ -267,8 +267,9 @@ func Measured(loop string, of reconcile.Reconciler) reconcile.Reconciler {
 		took.Observe(time.Since(began).Seconds())
 		if err != nil {
 			failures.WithLabelValues(errorType(err)).Inc()
+			return reconcile.Result{}, err // controller-runtime ignores a result beside an error, and logs a warning about it
 		}
-		return result, err
+		return result, nil
 	})
 }
 

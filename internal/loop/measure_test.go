@@ -41,11 +41,12 @@ func TestALoopIsMeasured(t *testing.T) {
 	}))
 	result, err := loop.Reconcile(t.Context(), reconcile.Request{})
 	assert.ErrorIs(t, err, fails)
-	assert.Equal(t, time.Minute, result.RequeueAfter)
+	assert.Zero(t, result, "controller-runtime warns of a result beside an error")
 	assert.Equal(t, 1.0, testutil.ToFloat64(failures.WithLabelValues("Other")))
 	fails = nil
-	_, err = loop.Reconcile(t.Context(), reconcile.Request{})
+	result, err = loop.Reconcile(t.Context(), reconcile.Request{})
 	assert.NoError(t, err)
+	assert.Equal(t, time.Minute, result.RequeueAfter)
 	assert.Equal(t, 1.0, testutil.ToFloat64(failures.WithLabelValues("Other")))
 	assert.Equal(t, 1, testutil.CollectAndCount(duration), "one loop, one series")
 }

@@ -106,7 +106,7 @@ func ReadEnds(pod *corev1.Pod, floors []v1alpha1.Floor, ends Ends, now time.Time
 func (e Ends) explain(pod *corev1.Pod, k podview.OOM, reason, known string, floors []v1alpha1.Floor, now time.Time) (corrected, message string, again time.Duration) {
 	facts, asked := e.Facts[k.Evidence]
 	switch {
-	case reason != podview.OOMKilled && (known != "" || facts.Events > 0):
+	case reason != podview.OOMKilled && (known != "" || wholeKills(facts.Events) > 0):
 		return podview.OOMKilled, "", 0
 	case reason != podview.OOMKilled && asked:
 		return reason, "", eventSoon

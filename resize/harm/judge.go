@@ -15,6 +15,7 @@ package harm
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -174,7 +175,7 @@ func lowersMemory(c resize.Change) bool {
 // and its status shows nothing.
 func childKilled(c Case) resize.Verdict {
 	for _, change := range c.Changes {
-		n := c.Signals.OOMEvents[change.Container] - c.killsBefore(change)
+		n := wholeKills(c.Signals.OOMEvents[change.Container]) - c.killsBefore(change)
 		if n > 0 && movesMemory(c.Record, change) {
 			live := podview.ByName(podview.Read(c.Pod))[change.Container]
 			return resize.Verdict{Harm: resize.HarmOOM, Measured: true, Container: change.Container, Evidence: resizeEvidence(c.Record),
@@ -185,6 +186,10 @@ func childKilled(c Case) resize.Verdict {
 	}
 	return resize.Verdict{}
 }
+
+// wholeKills returns a source's count of OOM kills as a whole number: a store that averages series answers fractions, and a
+// small fraction is no kill.
+func wholeKills(events float64) float64 { return math.Round(events) }
 
 // unseenKills lists the containers whose memory the resize changed and whose killed child processes were not measured.
 func unseenKills(c Case) resize.Verdict {

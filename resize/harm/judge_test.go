@@ -238,6 +238,19 @@ func TestAChildThatWasKilledIsAnOOM(t *testing.T) {
 	assert.Empty(t, Judge(pod, recorded(desired), noon, auto(), Signals{OOMEvents: map[string]float64{"app": 0, "side": 9}}).Harm)
 }
 
+// A store that averages the series of two scrapers answers fractions of kills.
+func TestAFractionOfAKillIsRounded(t *testing.T) {
+	pod, record := resized(desired, done(desired)), recorded(desired, ofMemory)
+	assert.Empty(t, Judge(pod, record, noon, auto(), Signals{OOMEvents: map[string]float64{"app": 0.004}}).Harm)
+	v := Judge(pod, record, noon, auto(), Signals{OOMEvents: map[string]float64{"app": 0.5}})
+	assert.Equal(t, "1 processes of container app were OOM-killed since the resize of 2026-03-04T11:59:00Z", v.Message)
+	k := podview.OOM{Container: "app", Evidence: "containerd://app-0@2026-03-04T11:59:55Z"}
+	for events, want := range map[float64]string{0.004: "Error", 0.5: podview.OOMKilled, 2: podview.OOMKilled} {
+		reason, _, _ := Ends{Facts: map[string]KillFacts{k.Evidence: {Events: events}}}.explain(pod, k, "Error", "", nil, noon)
+		assert.Equal(t, want, reason, "%g events", events)
+	}
+}
+
 // A leaking container is OOM killed with any CPU: the CPU is not reverted for it, and the observation does not delay
 // the answer.
 func TestOOMKillIsNoRegressionOfCPU(t *testing.T) {
