@@ -330,6 +330,16 @@ func ResizableIn(spec *corev1.PodSpec) []*corev1.Container {
 	return list
 }
 
+// EndingIn lists the init containers of a pod or template that end before the regular containers start.
+func EndingIn(spec *corev1.PodSpec) (list []*corev1.Container) {
+	for i := range spec.InitContainers {
+		if !RestartsAlways(&spec.InitContainers[i]) {
+			list = append(list, &spec.InitContainers[i])
+		}
+	}
+	return list
+}
+
 // IsSidecar reports whether the container is a native sidecar: an init container that always restarts. A regular
 // container may have its own restart policy too, so only an init container counts.
 func IsSidecar(pod *corev1.Pod, c *corev1.Container) bool {

@@ -30,7 +30,7 @@ func TestRestartsHonourDisruptionBudgets(t *testing.T) {
 	outdated.Generation = 2
 	elsewhere := budgetOf("elsewhere", all, 0)
 	elsewhere.Namespace = "other"
-	none := "the resize would restart a container (resizePolicy), but PodDisruptionBudget none allows no disruption now: 3 pods are healthy, and 3 must be"
+	none := "the resize would restart a container (resizePolicy), but PodDisruptionBudget none allows no disruption now: 3 pods are healthy, and 3 must be. The resize follows when it allows one"
 	for name, tc := range map[string]struct {
 		budgets []policyv1.PodDisruptionBudget
 		urgent  bool

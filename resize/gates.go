@@ -232,7 +232,7 @@ func noRights(_ *corev1.Pod, p Plan, in GateInput) *Refusal {
 func recordOpen(pod *corev1.Pod, _ Plan, in GateInput) *Refusal {
 	for _, r := range in.Status.Records {
 		if r.PodUID == pod.UID {
-			return RefuseForNow(ReasonResizeUnderway, "the pod's last resize of %s is not complete yet", r.WrittenAt.UTC().Format(time.RFC3339))
+			return RefuseForNow(ReasonResizeUnderway, "the pod's last resize of %s is not complete yet. The next one follows after its observation", r.WrittenAt.UTC().Format(time.RFC3339))
 		}
 	}
 	return nil
@@ -245,10 +245,13 @@ func outsideSchedule(_ *corev1.Pod, _ Plan, in GateInput) *Refusal {
 	}
 	next := NextOpen(in.Rules.Schedule, in.Now)
 	if next.IsZero() {
-		return RefuseForNow(ReasonOutsideSchedule, "the schedule has no window in the next 7 days")
+		return RefuseForNow(ReasonOutsideSchedule, "the schedule has no window in the next 7 days. Change updateStrategy.schedule")
 	}
-	return waitUntil(next, ReasonOutsideSchedule, "the schedule next opens at %s", next.UTC().Format(time.RFC3339))
+	return waitUntil(next, ReasonOutsideSchedule, "the schedule next opens at %s. %s", next.UTC().Format(time.RFC3339), doNotWait)
 }
+
+// doNotWait ends the messages of waits for a time.
+const doNotWait = "Reverts do not wait for it, nor do memory raises before or after an OOM kill"
 
 // staleData refuses if the usage history behind the target is too old. If either value is zero, the gate is off.
 func staleData(_ *corev1.Pod, _ Plan, in GateInput) *Refusal {

@@ -336,10 +336,10 @@ func TestItsOwnDeferralIsNotANeighbours(t *testing.T) {
 func TestScheduleRefusalsSayWhen(t *testing.T) {
 	never := world(func(w *GateInput) { w.Rules.Schedule = Schedule{Days: map[time.Weekday]bool{time.Sunday: false}} })
 	_, refusal := Admit(web(), mustPlan(t, web(), wish(desired)), never)
-	assert.Equal(t, "the schedule has no window in the next 7 days", refusal.Message)
+	assert.Equal(t, "the schedule has no window in the next 7 days. Change updateStrategy.schedule", refusal.Message)
 	nights := world(func(w *GateInput) { w.Rules.Schedule = Schedule{Windows: []Window{{Start: 22 * 60, End: 4 * 60}}} })
 	_, refusal = Admit(web(), mustPlan(t, web(), wish(desired)), nights)
-	assert.Equal(t, "the schedule next opens at 2026-03-04T22:00:00Z", refusal.Message)
+	assert.Equal(t, "the schedule next opens at 2026-03-04T22:00:00Z. Reverts do not wait for it, nor do memory raises before or after an OOM kill", refusal.Message)
 }
 
 func TestNodeRoom(t *testing.T) {
@@ -465,4 +465,22 @@ func TestPodsOfKarpenterAreLoweredOnlyWhereNewPodsAreSized(t *testing.T) {
 	}
 	assert.True(t, OfKarpenter(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"karpenter.sh/nodepool": "default"}}}))
 	assert.False(t, OfKarpenter(nil))
+}
+
+func TestRefusalsSayWhatLiftsThem(t *testing.T) {
+	said := func(change func(*GateInput), to recommender.Size) string {
+		_, refusal := Admit(web(), mustPlan(t, web(), wish(to)), world(change))
+		require.NotNil(t, refusal)
+		return refusal.Message
+	}
+	assert.Equal(t, "cooldown until 2026-03-04T12:01:00Z. A container that uses more than it requests is raised before that",
+		said(func(w *GateInput) { w.Status.CooldownFrom = ago(59 * time.Minute) }, desired))
+	assert.Equal(t, "cooldown until 2026-03-04T13:01:00Z, longer after a revert. Reverts do not wait for it, nor do memory raises before or after an OOM kill",
+		said(func(w *GateInput) {
+			w.Status.CooldownFrom, w.Status.Backoff = ago(59*time.Minute), &v1alpha1.Backoff{ConsecutiveReverts: 1}
+		}, desired))
+	assert.Equal(t, "the pod's last resize of 2026-03-04T11:59:00Z is not complete yet. The next one follows after its observation",
+		said(func(w *GateInput) {
+			w.Status.Records = []v1alpha1.ResizeRecord{{PodUID: "uid-1", Phase: v1alpha1.RecordWatching, WrittenAt: *ago(time.Minute)}}
+		}, desired))
 }

@@ -179,7 +179,7 @@ func exceeded(q corev1.ResourceQuota, name corev1.ResourceName, growth, promised
 	case !known:
 		return RefuseForNow(ReasonQuota, "the usage of quota %s is not known yet", q.Name)
 	case used+more > hard:
-		return RefuseForNow(ReasonQuota, "the pod would need %s more of %s, but quota %s has %s of %s in use", recommender.Format(counted.Resource, more), name,
+		return RefuseForNow(ReasonQuota, "the pod would need %s more of %s, but quota %s has %s of %s in use. Raise the quota, or let other pods free a part of it", recommender.Format(counted.Resource, more), name,
 			q.Name, recommender.Format(counted.Resource, used), recommender.Format(counted.Resource, hard))
 	}
 	return nil
@@ -217,7 +217,7 @@ func spent(budget *policyv1.PodDisruptionBudget) *Refusal {
 	case status.ObservedGeneration < budget.Generation:
 		return RefuseForNow(ReasonDisruptionBudget, "the resize would restart a container (resizePolicy), but the status of PodDisruptionBudget %s is not up to date", budget.Name)
 	case status.DisruptionsAllowed <= 0:
-		return RefuseForNow(ReasonDisruptionBudget, "the resize would restart a container (resizePolicy), but PodDisruptionBudget %s allows no disruption now: %d pods are healthy, and %d must be",
+		return RefuseForNow(ReasonDisruptionBudget, "the resize would restart a container (resizePolicy), but PodDisruptionBudget %s allows no disruption now: %d pods are healthy, and %d must be. The resize follows when it allows one",
 			budget.Name, status.CurrentHealthy, status.DesiredHealthy)
 	}
 	return nil

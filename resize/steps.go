@@ -153,6 +153,9 @@ func coolingDown(in GateInput) *Refusal {
 	if left == 0 {
 		return nil
 	}
-	until := in.Now.Add(left)
-	return waitUntil(until, ReasonCooldown, "cooldown until %s", until.UTC().Format(time.RFC3339))
+	until, rest := in.Now.Add(left), ". A container that uses more than it requests is raised before that" // goesNow
+	if in.Status.Backoff != nil {
+		rest = ", longer after a revert. " + doNotWait
+	}
+	return waitUntil(until, ReasonCooldown, "cooldown until %s%s", until.UTC().Format(time.RFC3339), rest)
 }

@@ -251,15 +251,25 @@ func (r remarks) unused() string {
 	if len(r.settings.Containers) == 0 {
 		return ""
 	}
-	entries := r.settings.Unused(func(container string) bool {
+	// has reports whether a template has such a container, or is not known.
+	has := func(container string, in func(*corev1.PodSpec) []*corev1.Container) bool {
 		return slices.ContainsFunc(r.matched.won, func(w workload.Workload) bool {
-			if w.Template == nil {
-				return true // not known
-			}
-			return slices.ContainsFunc(podview.ResizableIn(&w.Template.Spec), func(c *corev1.Container) bool { return c.Name == container })
+			return w.Template == nil || slices.ContainsFunc(in(&w.Template.Spec), func(c *corev1.Container) bool { return c.Name == container })
 		})
-	})
-	return remark(len(entries) > 0, "; %s: no effect, because no pod template of the workloads has a container or sidecar of this name. Correct the name, or remove the entry", clip.Text(strings.Join(entries, ", "), mostOfSentence))
+	}
+	var unknown, ending []string
+	for _, name := range r.settings.Unused(func(container string) bool { return has(container, podview.ResizableIn) }) {
+		entry := "containerPolicies[" + name + "]"
+		if has(name, podview.EndingIn) {
+			ending = append(ending, entry)
+		} else {
+			unknown = append(unknown, entry)
+		}
+	}
+	named := func(entries []string) string { return clip.Text(strings.Join(entries, ", "), mostOfSentence) }
+	return remark(len(unknown) > 0, "; %s: no effect, because no pod template of the workloads has a container or sidecar of this name. Correct the name, or remove the entry", named(unknown)) +
+		remark(len(ending) > 0, "; %s: no effect, because it is an init container that ends before the other containers start, and attune sizes none of those. "+
+			"Set its resources in the pod template, and remove the entry", named(ending))
 }
 
 // tooMuch remarks that the source rejects queries about this namespace because the result is too large.

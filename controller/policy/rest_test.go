@@ -209,9 +209,10 @@ func TestEntriesWithoutAContainerAreReported(t *testing.T) {
 		InitContainers: []corev1.Container{{Name: "proxy", RestartPolicy: &always}, {Name: "migrate"}},
 	}}
 	for entries, want := range map[string]string{
-		"app proxy *":   "",
-		"istio-proxy":   "containerPolicies[istio-proxy]: no effect, because no pod template of the workloads has a container or sidecar of this name. Correct the name, or remove the entry",
-		"migrate ap":    "containerPolicies[ap], containerPolicies[migrate]: no effect",
+		"app proxy *": "",
+		"istio-proxy": "containerPolicies[istio-proxy]: no effect, because no pod template of the workloads has a container or sidecar of this name. Correct the name, or remove the entry",
+		"migrate ap": "containerPolicies[ap]: no effect, because no pod template of the workloads has a container or sidecar of this name. Correct the name, or remove the entry; " +
+			"containerPolicies[migrate]: no effect, because it is an init container that ends before the other containers start, and attune sizes none of those. Set its resources in the pod template, and remove the entry",
 		"Off:istio app": "",
 	} {
 		p := &v1alpha1.AttunePolicy{}

@@ -182,6 +182,26 @@ func (c Counted) restOfNewQuota(q *corev1.ResourceQuota, name corev1.ResourceNam
 // container without such a limit.
 func (x *QuotaLeft) CountsLimit(r recommender.Resource) bool { return x.of[r].Limit != math.MaxInt64 }
 
+// LimitNeeded is the reason of a CPU limit that stays, or stays lower, although cpu.limits asks for another.
+const LimitNeeded = "CPULimitNeeded"
+
+// CPULimitNeeded returns why a namespace needs CPU limits of its containers, and what lifts that; empty: it needs none.
+func CPULimitNeeded(bounds *Bounds, quotas []QuotaLeft) string {
+	switch {
+	case bounds.Container[recommender.CPU].NeedsLimit() || bounds.Pod[recommender.CPU].NeedsLimit():
+		return "a LimitRange of the namespace has a default, max or maxLimitRequestRatio of CPU. Remove it"
+	case slices.ContainsFunc(quotas, func(q QuotaLeft) bool { return q.CountsLimit(recommender.CPU) }):
+		return "a ResourceQuota of the namespace counts limits.cpu, and rejects containers without one. Remove limits.cpu from it"
+	}
+	return ""
+}
+
+// GuaranteedNeedsLimit and SandboxNeedsLimit are why a CPU limit of such a pod stays.
+const (
+	GuaranteedNeedsLimit = "the pod is Guaranteed, and without the limit it would be Burstable. Set a request below a limit in the pod template"
+	SandboxNeedsLimit    = "the runtime class runs the pod in a VM, whose number of CPUs may come from the limit. Use cpu.limits Keep"
+)
+
 // Admits reports whether the growth of a pod from one effective allocation to another fits the quota. A pod that does
 // not grow always fits: without attune it would have the same amounts.
 func (x *QuotaLeft) Admits(r recommender.Resource, from, to recommender.Allocation) bool {

@@ -207,16 +207,16 @@ func entryOf(path string) (entry, field string, ok bool) {
 	return path[:end+1], path[end+2:], true
 }
 
-// Unused returns the entries of the policy that no container has, such as containerPolicies[app]. Entries with mode Off are
+// Unused returns the names of the policy's entries that no container has. Entries with mode Off are
 // left out: they are also for containers that another webhook injects, as excludedContainers.
-func (s *Settings) Unused(has func(container string) bool) (entries []string) {
+func (s *Settings) Unused(has func(container string) bool) (names []string) {
 	if !s.Origin[containerNames].OfPolicy() {
 		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Containers)) {
 		if name != resize.EveryContainer && !s.Resize.Excludes(name) && !has(name) {
-			entries = append(entries, containerNames+"["+name+"]")
+			names = append(names, name)
 		}
 	}
-	return entries
+	return names
 }

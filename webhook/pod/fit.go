@@ -3,7 +3,6 @@ package pod
 import (
 	"cmp"
 	"math"
-	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -130,7 +129,7 @@ func (f *frame) removes(s *ask, was recommender.Allocation) bool {
 func (f *frame) reportLimit(u *unit, s *ask, d *Decision) {
 	if why := f.limitKept; s.rule.Remove && s.request > 0 && u.was[recommender.CPU].Limit > 0 && !f.removes(s, u.was[recommender.CPU]) {
 		if why == "" {
-			why = "the pod is Guaranteed, and without the limit it would be Burstable. Set a request below a limit in the pod template"
+			why = constraint.GuaranteedNeedsLimit
 		}
 		d.Blocked = append(d.Blocked, Blocked{Container: u.Name, Resource: recommender.CPU, Reason: CPULimitNeeded, Message: "the CPU limit stays: " + why})
 	}
@@ -138,16 +137,10 @@ func (f *frame) reportLimit(u *unit, s *ask, d *Decision) {
 
 // limitKept returns why the CPU limits of a pod cannot be removed; empty: nothing prevents that.
 func (ns *Namespace) limitKept(sandboxed bool) string {
-	counts := func(q constraint.QuotaLeft) bool { return q.CountsLimit(recommender.CPU) }
-	switch {
-	case ns.Bounds.Container[recommender.CPU].NeedsLimit() || ns.Bounds.Pod[recommender.CPU].NeedsLimit():
-		return "a LimitRange of the namespace has a default, max or maxLimitRequestRatio of CPU. Remove it"
-	case slices.ContainsFunc(ns.Quotas, counts):
-		return "a ResourceQuota of the namespace counts limits.cpu, and rejects containers without one. Remove limits.cpu from it"
-	case sandboxed:
-		return "the runtime class runs the pod in a VM, whose number of CPUs may come from the limit. Use cpu.limits Keep"
+	if why := constraint.CPULimitNeeded(&ns.Bounds, ns.Quotas); why != "" || !sandboxed {
+		return why
 	}
-	return ""
+	return constraint.SandboxNeedsLimit
 }
 
 // limitMost is the amount above which no limit is raised; 0: no bound. It may be maxAllowed, above which the floor of a
