@@ -276,6 +276,9 @@ image: ## The operator's image, as an archive in bin/
 rbac: ## What a default install may do, as tables, into docs/security-model.md
 	ATTUNE_HELM="$$(cd test && go run ./cluster/cmd/cluster find helm)" go test -count=1 -tags helm ./charts -run TestRightsInTheDocs -update
 
+values: ## The values of the chart, from the comments of values.yaml, into its README and its schema
+	go test -count=1 ./charts -run 'TestReadme|TestEveryValueIsDescribed' -update
+
 mixin: ## Dashboards and alerts as files for Grafana and Prometheus without Helm, into bin/mixin
 	@rm -rf bin/mixin && mkdir -p bin/mixin/dashboards bin/mixin/rules
 	cp charts/attune/dashboards/*.json bin/mixin/dashboards/ && cp charts/attune/alerts/*.yaml bin/mixin/rules/
@@ -349,4 +352,4 @@ vulncheck: bin/govulncheck ## Known vulnerabilities in code that the product cal
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: compatibility workflows lane-clusters lane-kubelets lane-background tidy subjects vulncheck programs inotify record-metrics record-raises mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-loops-apiserver test-cluster test-e2e test-v2 test-faults test-faults-vpa test-argo test-upstream test-release test-matrix test-mutants test-race test-fips test-fuzz test-long bench packed backtest load build release-files release-publish release-rehearsal image rbac generate score lint verify help
+.PHONY: compatibility workflows lane-clusters lane-kubelets lane-background tidy subjects vulncheck programs inotify record-metrics record-raises mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-loops-apiserver test-cluster test-e2e test-v2 test-faults test-faults-vpa test-argo test-upstream test-release test-matrix test-mutants test-race test-fips test-fuzz test-long bench packed backtest load build release-files release-publish release-rehearsal image rbac generate score lint verify help values

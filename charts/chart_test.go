@@ -8,7 +8,6 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -30,7 +29,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -85,6 +83,12 @@ func render(t *testing.T, set ...string) rendered {
 	t.Helper()
 	out, err := template(t, set...)
 	require.NoError(t, err)
+	return read(t, out)
+}
+
+// read reads what Helm printed.
+func read(t *testing.T, out string) rendered {
+	t.Helper()
 	scheme := runtime.NewScheme()
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))
 	require.NoError(t, apiextensionsv1.AddToScheme(scheme))
@@ -176,6 +180,12 @@ func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 		{"Rollouts, which are sized without it", []string{"scaledKinds={rollouts.v1alpha1.argoproj.io}"}, "scaledKinds"},
 		{"a kind's subresource", []string{"scaledKinds={clonesets/scale.v1alpha1.apps.kruise.io}"}, "scaledKinds"},
 		{"a user name that ends the expression", []string{"rbac.recommendationWriters={x'] || true || '' in ['}"}, "recommendationWriters"},
+		{"an amount that is none", []string{"webhook.resources.limits.memory=lots"}, "webhook/resources/limits/memory"},
+		{"a digest that is none", []string{"image.digest=sha256:12"}, "image/digest"},
+		{"a label that selects pods", []string{"commonLabels.app\\.kubernetes\\.io/name=x"}, "invalid propertyName 'app.kubernetes.io/name'"},
+		{"a port of the system", []string{"ports.webhook=443"}, "ports/webhook"},
+		{"an expression without values", []string{"webhook.namespaceSelector[0].key=a", "webhook.namespaceSelector[0].operator=In"}, "webhook/namespaceSelector"},
+		{"a token for another audience", []string{"serviceMonitor.enabled=true", "metrics.audience=attune-metrics"}, "serviceMonitor.enabled with metrics.audience needs serviceMonitor.bearerTokenSecret.name"},
 		{"no replicas", []string{"webhook.replicas=0"}, "webhook/replicas"},
 		{"a label that is a number", []string{"dashboards.labels.grafana_dashboard=1"}, "dashboards/labels/grafana_dashboard"},
 		{"alerts with a name that is none", []string{"alerts.enable=true"}, "additional properties 'enable' not allowed"},
@@ -328,7 +338,7 @@ func TestRights(t *testing.T) {
 			"list attunedefaults", "watch attunedefaults", "list attunenamespacedefaults", "watch attunenamespacedefaults",
 			"create tokenreviews", "create subjectaccessreviews",
 		}
-		few := rights(t, render(t))["attune-webhook"]
+		few := rights(t, render(t, "certs.provider=cert-manager"))["attune-webhook"]
 		assert.ElementsMatch(t, cluster, flat(few[""]))
 		assert.Len(t, few, 1, "nothing in a namespace")
 		many := rights(t, render(t, everything...))["attune-webhook"]
@@ -360,11 +370,11 @@ func TestRights(t *testing.T) {
 	t.Run("the Secrets that an AttuneDefaults may name", func(t *testing.T) {
 		named := rights(t, render(t, "usage.defaultsSecrets={thanos,thanos.ca}"))
 		assert.Contains(t, flat(named["attune"]["attune-system"]), "get secrets of thanos,thanos.ca")
-		assert.NotContains(t, strings.Join(flat(rights(t, render(t))["attune"]["attune-system"]), "\n"), "secrets")
-		assert.NotContains(t, strings.Join(flat(named["attune-webhook"]["attune-system"]), "\n"), "secrets", "it asks no source")
+		assert.NotContains(t, strings.Join(flat(rights(t, render(t))["attune"]["attune-system"]), "\n"), "thanos")
+		assert.NotContains(t, strings.Join(flat(named["attune-webhook"]["attune-system"]), "\n"), "thanos", "it asks no source")
 	})
 	t.Run("only where a value asks for it", func(t *testing.T) {
-		few, many := rights(t, render(t))["attune"], rights(t, render(t, everything...))["attune"]
+		few, many := rights(t, render(t, "certs.provider=cert-manager"))["attune"], rights(t, render(t, everything...))["attune"]
 		for _, right := range []struct{ resource, verb string }{
 			{"nodes", "patch"}, {"pods/eviction", "create"},
 			{"mutatingwebhookconfigurations", "patch"}, {"validatingwebhookconfigurations", "patch"},
@@ -515,8 +525,22 @@ func TestWhoWritesRecommendations(t *testing.T) {
 // TestValuesOfAnOlderChart: helm upgrade --reuse-values knows nothing of values that came later.
 func TestValuesOfAnOlderChart(t *testing.T) {
 	r := render(t, "watchNamespaces=null", "rbac.recommendationWriters=null", "usage.defaultsSecrets=null", "usage.limits=null", "webhook.excludedNamespaces=null", "webhook.namespaces=null",
-		"dashboards=null", "alerts=null", "bridge=null", "hostUsers=null", "networkPolicy.egress=null", "serviceAccount.webhook=null", "serviceAccount.scraper=null")
-	assert.Len(t, all[*appsv1.Deployment](r), 2)
+		"dashboards=null", "alerts=null", "bridge=null", "hostUsers=null", "networkPolicy.egress=null", "serviceAccount.webhook=null", "serviceAccount.scraper=null",
+		"image.registry=null", "image.digest=null", "crds=null", "nameOverride=null", "fullnameOverride=null", "commonLabels=null", "hostNetwork=null", "dnsPolicy=null", "ports=null",
+		"serviceMonitor=null", "uninstall.deadlineSeconds=null", "podSecurityContext=null", "securityContext=null", "extraEnv=null",
+		"webhook.extraArgs=null", "webhook.nodeSelector=null", "webhook.tolerations=null", "webhook.affinity=null", "webhook.priorityClassName=null",
+		"webhook.namespaceSelector=null", "webhook.configurationLabels=null", "webhook.configurationAnnotations=null",
+		"controller.extraArgs=null", "controller.nodeSelector=null", "controller.tolerations=null", "controller.affinity=null", "controller.priorityClassName=null")
+	require.Len(t, all[*appsv1.Deployment](r), 2)
+	for _, d := range all[*appsv1.Deployment](r) {
+		pod := d.Spec.Template.Spec
+		assert.EqualValues(t, 65532, *pod.SecurityContext.RunAsUser)
+		assert.True(t, *pod.SecurityContext.RunAsNonRoot)
+		assert.Equal(t, []corev1.Capability{"ALL"}, pod.Containers[0].SecurityContext.Capabilities.Drop)
+		assert.Equal(t, "attune:dev", pod.Containers[0].Image, "as it was")
+	}
+	assert.Len(t, all[*apiextensionsv1.CustomResourceDefinition](r), 5)
+	assert.EqualValues(t, 60, *one[*batchv1.Job](t, r).Spec.ActiveDeadlineSeconds)
 }
 
 // guardOf is the rule about who writes recommendations.
@@ -530,8 +554,6 @@ func guardOf(t *testing.T, r rendered) *admissionregistrationv1.ValidatingAdmiss
 	return found[at]
 }
 
-var update = flag.Bool("update", false, "write docs/security-model.md")
-
 // TestRightsInTheDocs: what a default install may do is told as it is. make rbac writes it.
 func TestRightsInTheDocs(t *testing.T) {
 	const file, begin, end = "../docs/security-model.md", "<!-- make rbac -->\n", "<!-- end of make rbac -->"
@@ -542,7 +564,7 @@ func TestRightsInTheDocs(t *testing.T) {
 	told, after, found := strings.Cut(rest, end)
 	require.True(t, found)
 	want := "\n"
-	granted := rights(t, render(t))
+	granted := rights(t, render(t, "certs.provider=cert-manager"))
 	for _, account := range slices.Sorted(maps.Keys(granted)) {
 		want += fmt.Sprintf("`%s`:\n\n| where | group | resources | names | verbs |\n|---|---|---|---|---|\n", account)
 		for _, where := range slices.Sorted(maps.Keys(granted[account])) {
@@ -632,7 +654,7 @@ func wellKept(t *testing.T, d *appsv1.Deployment) {
 	spec := d.Spec.Template.Spec
 	container := spec.Containers[0]
 	assert.EqualValues(t, 2, *d.Spec.Replicas)
-	assert.Equal(t, "attune:dev", container.Image)
+	assert.Equal(t, "attune.io/attune:dev", container.Image)
 	assert.True(t, *spec.SecurityContext.RunAsNonRoot)
 	assert.EqualValues(t, 65532, *spec.SecurityContext.RunAsUser)
 	assert.Equal(t, corev1.SeccompProfileTypeRuntimeDefault, spec.SecurityContext.SeccompProfile.Type)
@@ -650,7 +672,8 @@ func wellKept(t *testing.T, d *appsv1.Deployment) {
 	assert.Equal(t, d.Spec.Selector, spec.TopologySpreadConstraints[0].LabelSelector)
 
 	limit, request := container.Resources.Limits.StorageEphemeral(), container.Resources.Requests.StorageEphemeral()
-	assert.Positive(t, request.Cmp(resource.Quantity{}))
+	assert.True(t, request.IsZero(), "nodes that measure no local storage have none to request")
+	assert.Contains(t, container.Resources.Requests, corev1.ResourceEphemeralStorage, "without it the request is the limit")
 	room := limit.DeepCopy()
 	for _, volume := range spec.Volumes {
 		if volume.EmptyDir != nil {
@@ -679,7 +702,8 @@ func TestFlags(t *testing.T) {
 	many := []string{"usage.embedded.nodeSelector=pool", "usage.prometheus.headers.X-Scope-OrgID=shop", "usage.prometheus.queryParameters.dedup=x", "usage.prometheus.matchers.cluster=eu-1", "usage.limits.steps=60480", "usage.limits.rateWindow=6h",
 		"usage.prometheus.bearerTokenSecret.name=token", "usage.prometheus.tls.caConfigMap.name=ca", "usage.prometheus.tls.insecureSkipVerify=true",
 		"usage.policySources.namespaces={team-a,team-b}", "usage.policySources.addresses={*.metrics.svc,10.0.0.0/8,fd00::}", "metrics.audience=attune-metrics",
-		"node.eviction.enabled=true", "node.interval=1m", "node.loadTaint.enabled=true", "kubelet.tls.insecureSkipVerify=true", "bridge.vpa=true"}
+		"node.eviction.enabled=true", "node.interval=1m", "node.loadTaint.enabled=true", "kubelet.tls.insecureSkipVerify=true", "bridge.vpa=true",
+		"ports.webhook=10250", "ports.metrics=8090", "ports.probes=8091", "webhook.namespaceSelector[0].key=team", "webhook.namespaceSelector[0].operator=Exists"}
 	controller, webhook := known("(o *loopOptions) register", "(o *usageOptions) register"), known("(o *webhookOptions) register")
 	for _, provider := range []string{"certs.provider=self-signed", "certs.provider=cert-manager"} {
 		r := render(t, append(many, provider)...)
@@ -776,6 +800,10 @@ func TestSizedNamespaces(t *testing.T) {
 		{"webhook.namespaces=AllButDisabled"},
 		{"webhook.namespaces=AllButDisabled", "webhook.excludedNamespaces={legacy,bank}"},
 		{"webhook.namespaces=AllButDisabled", "watchNamespaces={team-a,legacy}", "webhook.excludedNamespaces={legacy,bank}"},
+		{"webhook.namespaceSelector[0].key=team", "webhook.namespaceSelector[0].operator=DoesNotExist"},
+		{"webhook.namespaceSelector[0].key=team", "webhook.namespaceSelector[0].operator=In", "webhook.namespaceSelector[0].values={a,b}", "webhook.namespaces=AllButDisabled"},
+		{"webhook.namespaceSelector[0].key=kubernetes.io/metadata.name", "webhook.namespaceSelector[0].operator=NotIn", "webhook.namespaceSelector[0].values={bank}",
+			"webhook.namespaceSelector[1].key=attune.io/inject", "webhook.namespaceSelector[1].operator=Exists"},
 	} {
 		for _, how := range both {
 			r := render(t, append(values, how)...)
@@ -833,7 +861,7 @@ func TestMatchConditions(t *testing.T) {
 
 func TestCertificates(t *testing.T) {
 	t.Run("by cert-manager", func(t *testing.T) {
-		r := render(t)
+		r := render(t, "certs.provider=cert-manager")
 		require.Len(t, r.other, 4)
 		m := one[*admissionregistrationv1.MutatingWebhookConfiguration](t, r)
 		v := one[*admissionregistrationv1.ValidatingWebhookConfiguration](t, r)
@@ -850,8 +878,8 @@ func TestCertificates(t *testing.T) {
 		}))
 	})
 	t.Run("self-signed", func(t *testing.T) {
-		r := render(t, "certs.provider=self-signed")
-		assert.Empty(t, r.other)
+		r := render(t)
+		assert.Empty(t, r.other, "the default without a cluster")
 		assert.Empty(t, one[*admissionregistrationv1.MutatingWebhookConfiguration](t, r).Annotations)
 	})
 }

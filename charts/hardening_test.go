@@ -32,7 +32,7 @@ func policiesOf(r rendered) map[string]*admissionregistrationv1.ValidatingAdmiss
 // operator's accounts only.
 func TestRightsThatRBACCannotNarrow(t *testing.T) {
 	for set, want := range map[string][]string{
-		"logLevel=info": {"attune-recommendations"},
+		"certs.provider=cert-manager":                            {"attune-recommendations"},
 		"certs.provider=self-signed,node.loadTaint.enabled=true": {"attune-nodes", "attune-recommendations", "attune-secrets", "attune-trust"},
 	} {
 		for _, how := range both {

@@ -56,11 +56,15 @@ func TestUninstallHook(t *testing.T) {
 		{APIGroups: []string{"attune.io"}, Resources: []string{"attunepolicies", "attuneclusterpolicies", "attunerecommendations"}, Verbs: []string{"list", "patch"}},
 	}, clusterRole(t, r, "attune-uninstall").Rules)
 	job := one[*batchv1.Job](t, r)
-	assert.Equal(t, "pre-delete", job.Annotations["helm.sh/hook"])
+	assert.Equal(t, "post-delete", job.Annotations["helm.sh/hook"], "a pre-delete hook that fails keeps the release")
+	assert.EqualValues(t, 60, *job.Spec.ActiveDeadlineSeconds)
 	assert.Equal(t, "0", job.Annotations["helm.sh/hook-weight"])
 	assert.Equal(t, "attune-uninstall", job.Spec.Template.Spec.ServiceAccountName)
 	assert.NotContains(t, job.Spec.Template.Labels, "app.kubernetes.io/component", "it does not wait for itself")
-	assert.Contains(t, job.Spec.Template.Spec.Containers[0].Args, "--deployment=attune")
+	assert.Contains(t, job.Spec.Template.Spec.Containers[0].Args, "--timeout=50s", "it says why it fails before the Job is ended")
+	slow := one[*batchv1.Job](t, render(t, "uninstall.deadlineSeconds=600"))
+	assert.EqualValues(t, 600, *slow.Spec.ActiveDeadlineSeconds)
+	assert.Contains(t, slow.Spec.Template.Spec.Containers[0].Args, "--timeout=590s")
 	assert.Empty(t, all[*batchv1.Job](render(t, "uninstall.enabled=false")))
 }
 

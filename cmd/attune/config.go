@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -91,9 +92,13 @@ func (o *Options) operator() policy.Operator {
 
 // admission returns in which namespaces the webhook sizes new pods.
 func (o *Options) admission() workload.Admission {
-	return workload.Admission{
+	of := workload.Admission{
 		Operator: o.process.namespace, Excluded: o.loops.excluded, Watched: o.process.watched, AllButDisabled: o.loops.sizedIn == workload.InAllButDisabled,
 	}
+	if o.loops.selector != "" {
+		of.Selector, _ = labels.Parse(o.loops.selector) // Validate has checked it
+	}
+	return of
 }
 
 // garbagePercent is GOGC: the allowed garbage in percent of the live memory. Most live memory is caches and

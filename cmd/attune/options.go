@@ -117,6 +117,8 @@ type loopOptions struct {
 	excluded []string
 	// sizedIn is in which of the other namespaces it sizes pods (workload.InLabelled).
 	sizedIn string
+	// selector has more label expressions of these namespaces.
+	selector string
 }
 
 // usageOptions configure the usage source and how often the operator reads it.
@@ -210,6 +212,7 @@ func (o *loopOptions) register(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.scaled, "scaled-kinds", nil, "more kinds of workloads, with a /scale subresource and a pod template, as RESOURCE.VERSION.GROUP, such as clonesets.v1alpha1.apps.kruise.io; the operator needs the right to list and watch them")
 	f.StringSliceVar(&o.excluded, workload.FlagExcluded, nil, "namespaces that the namespaceSelector of the pod webhook excludes, in addition to kube-system and --namespace")
 	f.StringVar(&o.sizedIn, workload.FlagNamespaces, workload.InLabelled, "namespaces that the namespaceSelector of the pod webhook selects: Labelled (attune.io/inject=enabled) or AllButDisabled (every namespace without attune.io/inject=disabled)")
+	f.StringVar(&o.selector, workload.FlagSelector, "", "label selector with more expressions of the namespaceSelector of the pod webhook; empty: all namespaces")
 }
 
 // largest returns the largest node that node pools can add, in millicores and bytes; 0 means not set.
@@ -303,6 +306,9 @@ func (o *loopOptions) validate(watched namespaces) error {
 		return fmt.Errorf("--%s %q is unknown: use %s or %s", workload.FlagNamespaces, o.sizedIn, workload.InLabelled, workload.InAllButDisabled)
 	case o.nodeInterval < time.Second:
 		return fmt.Errorf("--node-interval %s is too short: use at least 1s, such as 5m", o.nodeInterval)
+	}
+	if _, err := labels.Parse(o.selector); err != nil {
+		return fmt.Errorf("--%s %q is not a label selector, such as team!=ops: %w", workload.FlagSelector, o.selector, err)
 	}
 	_, err := parseScaled(o.scaled)
 	return err

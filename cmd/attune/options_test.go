@@ -52,6 +52,8 @@ func TestFlagsThatCannotWorkAreRefused(t *testing.T) {
 		{[]string{"--scaled-kinds=.v1.example.org"}, `--scaled-kinds ".v1.example.org" is not RESOURCE.VERSION.GROUP`},
 		{[]string{"--scaled-kinds=rollouts.v1alpha1.argoproj.io"}, "attune manages Argo Rollouts already"},
 		{[]string{"--scaled-kinds=" + strings.Repeat("a.v1.b.c,", 16) + "a.v1.b.c"}, "--scaled-kinds has 17 resources: use at most 16"},
+		{[]string{"--webhook-namespace-selector=!control-plane,managedby notin (aks)"}, ""},
+		{[]string{"--webhook-namespace-selector=a in b"}, `--webhook-namespace-selector "a in b" is not a label selector, such as team!=ops`},
 		{[]string{"--certs-provider=acme"}, "use cert-manager or self-signed"},
 		{[]string{"--log-level=loud"}, `--log-level "loud" is unknown: use debug, info or error`},
 	} {

@@ -17,30 +17,31 @@ import (
 	"attune.io/attune/internal/uninstall"
 )
 
-// uninstallTimeout is shorter than the deadline of the chart's Job, so that the Job's log has the cause of a failure.
-const uninstallTimeout = 3 * time.Minute
+// Requests per second of the uninstallation, and its burst: it lists every recommendation, ten at a time, within a minute.
+const uninstallQPS, uninstallBurst = 50, 100
 
-// uninstallCommand returns the command that Helm runs before it uninstalls the chart (see internal/uninstall).
+// uninstallCommand returns the command that Helm runs after it has uninstalled the chart (see internal/uninstall).
 func uninstallCommand() *cobra.Command {
 	o := uninstall.Options{}
+	timeout := time.Duration(0)
 	cmd := &cobra.Command{
 		Use:   "uninstall",
-		Short: "Stops the operator and removes its finalizers; pods keep their resources",
+		Short: "Removes the finalizers of an operator that was deleted; pods keep their resources",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Out = cmd.OutOrStdout()
-			return runUninstall(cmd.Context(), o)
+			return runUninstall(cmd.Context(), o, timeout)
 		},
 	}
 	cmd.Flags().StringVar(&o.Namespace, "namespace", "", "the operator's namespace")
-	cmd.Flags().StringSliceVar(&o.Deployments, "deployment", nil, "Deployments of the operator")
+	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute, "time after which it fails, shorter than the deadline of the Job")
 	cmd.Flags().StringVar(&o.Selector, "selector", "", "selector of the operator's pods")
 	cmd.Flags().StringSliceVar(&o.Watched, "watch-namespaces", nil, "namespaces that the operator watched; empty: all")
 	return cmd
 }
 
 // runUninstall rejects an empty selector, which would select every pod of the namespace and wait for them for ever.
-func runUninstall(ctx context.Context, o uninstall.Options) error {
+func runUninstall(ctx context.Context, o uninstall.Options, timeout time.Duration) error {
 	if o.Namespace == "" || o.Selector == "" {
 		return errors.New("--namespace and --selector are required: they select the operator's pods")
 	}
@@ -48,11 +49,12 @@ func runUninstall(ctx context.Context, o uninstall.Options) error {
 	if err != nil {
 		return err
 	}
+	config.QPS, config.Burst = uninstallQPS, uninstallBurst
 	api, err := metadata.NewForConfig(config)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, uninstallTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return uninstall.Run(ctx, api, o)
 }

@@ -1,10 +1,11 @@
 // Package uninstall removes the operator's finalizers, which otherwise only a running operator removes. Without it, the
 // custom resources of an uninstalled operator and their namespaces could never be deleted.
 //
-// Run first names the workloads whose pods may have less than their original resources: without the operator nothing
-// restores them (before an uninstallation, kubectl attune undo does). It then scales the operator's Deployments to 0
-// and waits until their pods have ended. Last, it removes the finalizers from all policies and recommendations, page by
-// page. It reads metadata only, deletes nothing and changes no pod of a workload. Start reading at Run.
+// Run is for after the deletion of the operator and its rights. It first names the workloads whose pods may have less than
+// their original resources: without the operator nothing restores them (before an uninstallation, kubectl attune undo
+// does). Where an object has a finalizer, it then waits for the end of the operator's pods and removes the finalizers from
+// all policies and recommendations, page by page. It reads metadata only, deletes nothing and changes no pod. Start reading
+// at Run.
 package uninstall
 
 import (
@@ -12,6 +13,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -39,7 +41,6 @@ const (
 
 var (
 	pods            = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-	deployments     = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 	recommendations = v1alpha1.GroupVersion.WithResource("attunerecommendations")
 	clusterPolicies = v1alpha1.GroupVersion.WithResource("attuneclusterpolicies")
 
@@ -55,8 +56,6 @@ var (
 type Options struct {
 	// Namespace of the operator.
 	Namespace string
-	// Deployments of the operator, which are scaled to 0.
-	Deployments []string
 	// Selector selects the operator's pods; a label selector in the syntax of kubectl -l.
 	Selector string
 	// Watched are the namespaces whose objects have finalizers; empty for all namespaces.
@@ -65,31 +64,33 @@ type Options struct {
 	Out io.Writer
 }
 
-// Run uninstalls the operator. It may be repeated after a failure: it skips completed work. Pods with an in-flight
-// resize keep their current size.
+// Run removes the finalizers of an operator that has no rights any more. It may be repeated after a failure: it skips
+// completed work. Pods with an in-flight resize keep their current size.
 //
-// The order matters: a running operator would add a finalizer again. So Run stops it first and waits until its pods
-// have ended. ctx limits the wait.
+// Run waits for the operator's pods for half of the time that ctx has at most: a pod whose node is lost may never end, and
+// without rights it cannot add a finalizer again.
 func Run(ctx context.Context, api metadata.Interface, o Options) error {
 	namespaces := o.Watched
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
 	}
 	nameWorkloads(ctx, api, namespaces, o.Out)
-	for _, name := range o.Deployments {
-		_, err := api.Resource(deployments).Namespace(o.Namespace).Patch(ctx, name, types.MergePatchType, []byte(`{"spec":{"replicas":0}}`), metav1.PatchOptions{}, "scale")
-		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("stopping the Deployment %s/%s: %w", o.Namespace, name, err)
-		}
+	resources := maps.Clone(finalized)
+	if len(o.Watched) > 0 {
+		delete(resources, clusterPolicies) // with watched namespaces the operator uses no cluster policies
+	}
+	switch found, err := anyFinalizer(ctx, api, resources, namespaces); {
+	case err != nil:
+		return fmt.Errorf("listing objects with a finalizer: %w", err)
+	case !found:
+		_, _ = fmt.Fprintln(o.Out, "No policy and no recommendation has a finalizer of attune.")
+		return nil
 	}
 	if err := gone(ctx, api, o); err != nil {
-		return fmt.Errorf("waiting for the operator's pods to terminate: %w", err)
+		_, _ = fmt.Fprintf(o.Out, "Pods of the operator still terminate, without its rights: %v\n", err)
 	}
 	// The kinds are independent of each other, so their order does not matter.
-	for resource, finalizer := range finalized {
-		if resource == clusterPolicies && len(o.Watched) > 0 {
-			continue // with watched namespaces the operator uses no cluster policies
-		}
+	for resource, finalizer := range resources {
 		n, err := takeOffIn(ctx, api, resource, finalizer, namespaces)
 		if err != nil {
 			return fmt.Errorf("removing the finalizer %s from %s: %w", finalizer, resource.Resource, err)
@@ -107,29 +108,20 @@ const mostNamed = 100
 // ends the list of its namespace, not the uninstallation.
 func nameWorkloads(ctx context.Context, api metadata.Interface, namespaces []string, out io.Writer) {
 	var names []string
-	more := false
 	for _, namespace := range namespaces {
-		options := metav1.ListOptions{Limit: perPage}
-		for {
-			page, err := api.Resource(recommendations).Namespace(namespace).List(ctx, options)
-			if err != nil {
-				break
+		_ = pages(ctx, api.Resource(recommendations).Namespace(namespace), func(items []metav1.PartialObjectMetadata) (bool, error) {
+			for i := range items {
+				names = append(names, items[i].Namespace+"/"+items[i].Name)
 			}
-			for i := range page.Items {
-				names = append(names, page.Items[i].Namespace+"/"+page.Items[i].Name)
-			}
-			if options.Continue = page.Continue; page.Continue == "" || len(names) >= mostNamed {
-				more = more || page.Continue != "" || len(names) > mostNamed
-				break
-			}
-		}
+			return len(names) <= mostNamed, nil
+		})
 	}
 	if len(names) == 0 {
 		return
 	}
 	end := ""
-	if names = names[:min(len(names), mostNamed)]; more {
-		end = " and more"
+	if len(names) > mostNamed {
+		names, end = names[:mostNamed], " and more"
 	}
 	_, _ = fmt.Fprintf(out, "Pods keep their current resources. Without the operator nothing restores the original resources after an OOM kill.\n"+
 		"Recommendations whose pods may have less than their original resources: %s%s.\n"+
@@ -140,8 +132,48 @@ func nameWorkloads(ctx context.Context, api metadata.Interface, namespaces []str
 // running selects pods whose processes may still run. A failed pod stays until it is deleted, and runs nothing.
 const running = "status.phase!=Failed,status.phase!=Succeeded"
 
+// anyFinalizer reports whether an object has a finalizer of attune. It stops at the first one.
+func anyFinalizer(ctx context.Context, api metadata.Interface, resources map[schema.GroupVersionResource]string, namespaces []string) (bool, error) {
+	for resource, finalizer := range resources {
+		for _, namespace := range namespaces {
+			found := false
+			err := pages(ctx, api.Resource(resource).Namespace(namespace), func(items []metav1.PartialObjectMetadata) (more bool, err error) {
+				found = slices.ContainsFunc(items, func(o metav1.PartialObjectMetadata) bool { return slices.Contains(o.Finalizers, finalizer) })
+				return !found, nil
+			})
+			if found || err != nil {
+				return found, err
+			}
+		}
+	}
+	return false, nil
+}
+
+// pages calls do with each page of a list, until it wants no more. A kind that does not exist has none.
+func pages(ctx context.Context, listed metadata.ResourceInterface, do func([]metav1.PartialObjectMetadata) (more bool, err error)) error {
+	options := metav1.ListOptions{Limit: perPage}
+	for {
+		page, err := listed.List(ctx, options)
+		if apierrors.IsNotFound(err) {
+			return nil // the CustomResourceDefinition does not exist any more
+		}
+		if err != nil {
+			return err
+		}
+		more, err := do(page.Items)
+		if options.Continue = page.Continue; err != nil || !more || page.Continue == "" {
+			return err
+		}
+	}
+}
+
 // gone waits until no pod of the operator is running.
 func gone(ctx context.Context, api metadata.Interface, o Options) error {
+	if deadline, limited := ctx.Deadline(); limited {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
+		defer cancel()
+	}
 	return wait.PollUntilContextCancel(ctx, poll, true, func(ctx context.Context) (bool, error) {
 		left, err := api.Resource(pods).Namespace(o.Namespace).List(ctx, metav1.ListOptions{LabelSelector: o.Selector, FieldSelector: running, Limit: 1})
 		if err != nil {
@@ -181,36 +213,26 @@ func takeOff(ctx context.Context, listed metadata.ResourceInterface, api metadat
 // pass removes the finalizer from every object that has it. left is a conflict of an object that changed in the
 // meantime, or an expired list: another pass is needed. err ends the uninstallation.
 func pass(ctx context.Context, listed metadata.ResourceInterface, api metadata.Getter, finalizer string) (done int, left, err error) {
-	options := metav1.ListOptions{Limit: perPage}
-	for {
-		page, err := listed.List(ctx, options)
-		if apierrors.IsNotFound(err) {
-			return done, left, nil // the CustomResourceDefinition does not exist any more
-		}
-		if apierrors.IsResourceExpired(err) {
-			return done, err, nil
-		}
-		if err != nil {
-			return done, left, err
-		}
-		for i := range page.Items {
-			if !slices.Contains(page.Items[i].Finalizers, finalizer) {
+	err = pages(ctx, listed, func(items []metav1.PartialObjectMetadata) (bool, error) {
+		for i := range items {
+			if !slices.Contains(items[i].Finalizers, finalizer) {
 				continue
 			}
-			switch err := without(ctx, api, &page.Items[i], finalizer); {
+			switch err := without(ctx, api, &items[i], finalizer); {
 			case apierrors.IsConflict(err):
 				left = err
 			case err != nil:
-				return done, left, err
+				return false, err
 			default:
 				done++
 			}
 		}
-		if page.Continue == "" {
-			return done, left, nil
-		}
-		options.Continue = page.Continue
+		return true, nil
+	})
+	if apierrors.IsResourceExpired(err) {
+		return done, err, nil
 	}
+	return done, left, err
 }
 
 // without removes the finalizer from one object. The patch replaces the whole list, so it has the resourceVersion: it

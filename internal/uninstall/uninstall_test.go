@@ -1,6 +1,7 @@
 package uninstall
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -8,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -33,15 +35,15 @@ func TestPagesFitTheJob(t *testing.T) {
 	api, err := metadata.NewForConfig(&rest.Config{Host: server.URL})
 	require.NoError(t, err)
 	options := Options{Namespace: "attune-system", Selector: "a=b", Out: io.Discard}
-	const own, group = "/api/v1/namespaces/attune-system/pods", "/apis/attune.io/v1alpha1/"
+	const group = "/apis/attune.io/v1alpha1/"
 	require.NoError(t, Run(t.Context(), api, options))
-	assert.Equal(t, map[string]int{own: 1, group + "attunepolicies": 1, group + "attuneclusterpolicies": 1, group + "attunerecommendations": 2}, lists)
+	assert.Equal(t, map[string]int{group + "attunepolicies": 1, group + "attuneclusterpolicies": 1, group + "attunerecommendations": 2}, lists)
 
 	clear(lists)
 	options.Watched = []string{"team-a", "team-b"}
 	require.NoError(t, Run(t.Context(), api, options))
 	assert.Equal(t, map[string]int{
-		own: 1, group + "namespaces/team-a/attunepolicies": 1, group + "namespaces/team-b/attunepolicies": 1,
+		group + "namespaces/team-a/attunepolicies": 1, group + "namespaces/team-b/attunepolicies": 1,
 		group + "namespaces/team-a/attunerecommendations": 2, group + "namespaces/team-b/attunerecommendations": 2,
 	}, lists)
 }
@@ -64,4 +66,53 @@ func TestWorkloadsAreNamedBeforeTheOperatorStops(t *testing.T) {
 	require.NoError(t, Run(t.Context(), api, Options{Namespace: "attune-system", Selector: "a=b", Out: out}))
 	assert.Contains(t, out.String(), "may have less than their original resources: shop/deployment-web, pay/statefulset-db.\n")
 	assert.Contains(t, out.String(), "kubectl rollout restart KIND/NAME")
+}
+
+// cluster serves one policy with these finalizers, and one pod of the operator that never ends.
+func cluster(t *testing.T, finalizers string) (api metadata.Interface, requests *[]string) {
+	t.Helper()
+	requests = &[]string{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		resource, items, kind := path.Base(r.URL.Path), "", "PartialObjectMetadataList"
+		*requests = append(*requests, r.Method+" "+resource)
+		switch {
+		case r.Method == http.MethodPatch:
+			finalizers, kind = "", "PartialObjectMetadata"
+		case resource == "pods":
+			items = `{"metadata":{"namespace":"attune-system","name":"attune-0"}}`
+		case resource == "attunepolicies":
+			items = `{"metadata":{"namespace":"shop","name":"web","finalizers":[` + finalizers + `]}}`
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, err := io.WriteString(w, `{"kind":"`+kind+`","apiVersion":"meta.k8s.io/v1","metadata":{},"items":[`+items+`]}`)
+		assert.NoError(t, err)
+	}))
+	t.Cleanup(server.Close)
+	api, err := metadata.NewForConfig(&rest.Config{Host: server.URL})
+	require.NoError(t, err)
+	return api, requests
+}
+
+// Without a finalizer of attune there is nothing to do: the Job does not wait for pods.
+func TestWithoutFinalizersNothingIsDone(t *testing.T) {
+	api, requests := cluster(t, `"example.com/other"`)
+	out := &strings.Builder{}
+	require.NoError(t, Run(t.Context(), api, Options{Namespace: "attune-system", Selector: "a=b", Out: out}))
+	assert.Equal(t, "No policy and no recommendation has a finalizer of attune.\n", out.String())
+	for _, request := range *requests {
+		assert.NotContains(t, request, "pods")
+		assert.Contains(t, request, http.MethodGet)
+	}
+}
+
+// A pod of the operator on a lost node never ends. The finalizers are removed all the same.
+func TestPodsThatNeverEndDoNotKeepFinalizers(t *testing.T) {
+	api, requests := cluster(t, `"attune.io/cleanup","example.com/other"`)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	out := &strings.Builder{}
+	require.NoError(t, Run(ctx, api, Options{Namespace: "attune-system", Selector: "a=b", Out: out}))
+	assert.Contains(t, *requests, "PATCH web")
+	assert.Contains(t, out.String(), "Pods of the operator still terminate, without its rights: ")
+	assert.Contains(t, out.String(), "attunepolicies: removed the finalizer attune.io/cleanup from 1\n")
 }

@@ -4,7 +4,9 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	labelsets "k8s.io/apimachinery/pkg/labels"
 
 	"attune.io/attune/api/v1alpha1"
 )
@@ -15,6 +17,7 @@ const (
 	FlagExcluded   = "webhook-excluded-namespaces"
 	FlagWatched    = "watch-namespaces"
 	FlagNamespaces = "webhook-namespaces"
+	FlagSelector   = "webhook-namespace-selector"
 )
 
 // Values of FlagNamespaces, and of the chart's webhook.namespaces.
@@ -36,6 +39,8 @@ type Admission struct {
 	Watched []string
 	// AllButDisabled is true if the chart's webhook.namespaces has that value: a namespace needs no label.
 	AllButDisabled bool
+	// Selector has the chart's webhook.namespaceSelector; nil: all namespaces.
+	Selector labelsets.Selector
 }
 
 // AdmissionOf returns the Admission of an operator in a namespace that runs with these arguments.
@@ -49,6 +54,8 @@ func AdmissionOf(operator string, args []string) Admission {
 			a.Watched = strings.Split(value, ",")
 		case "--" + FlagNamespaces:
 			a.AllButDisabled = value == InAllButDisabled
+		case "--" + FlagSelector:
+			a.Selector, _ = labelsets.Parse(value) // the operator does not start with a selector that is none
 		}
 	}
 	return a
@@ -61,6 +68,7 @@ const (
 	builtin     = "the webhook excludes kube-system and attune's own namespace"
 	excluded    = "the chart's webhook.excludedNamespaces contains the namespace"
 	notWatched  = "the chart's watchNamespaces does not contain the namespace"
+	notSelected = "the chart's webhook.namespaceSelector does not match the namespace"
 )
 
 // NotSized returns why the webhook does not size new pods of a namespace, as a clause; empty: it sizes them. It does
@@ -72,18 +80,18 @@ func (a Admission) NotSized(namespace string, labels map[string]string) string {
 	case !a.AllButDisabled && of != v1alpha1.InjectEnabled:
 		return notLabelled
 	}
-	return a.Excludes(namespace)
+	return a.Excludes(namespace, labels)
 }
 
 // Lacks reports whether the webhook would size new pods of a namespace if it had the label. A namespace with the value
 // v1alpha1.InjectDisabled lacks nothing: a user decided so.
 func (a Admission) Lacks(namespace string, labels map[string]string) bool {
-	return a.NotSized(namespace, labels) == notLabelled && labels[v1alpha1.InjectLabel] != v1alpha1.InjectDisabled && a.Excludes(namespace) == ""
+	return a.NotSized(namespace, labels) == notLabelled && labels[v1alpha1.InjectLabel] != v1alpha1.InjectDisabled && a.Excludes(namespace, labels) == ""
 }
 
-// Excludes returns why the webhook does not size new pods of a namespace even if it has the label; empty: it sizes
-// them.
-func (a Admission) Excludes(namespace string) string {
+// Excludes returns why the webhook does not size new pods of a namespace even if it has the label of attune; empty: it
+// sizes them.
+func (a Admission) Excludes(namespace string, labels map[string]string) string {
 	switch {
 	case namespace == metav1.NamespaceSystem, namespace == a.Operator:
 		return builtin
@@ -91,6 +99,8 @@ func (a Admission) Excludes(namespace string) string {
 		return excluded
 	case len(a.Watched) > 0 && !slices.Contains(a.Watched, namespace):
 		return notWatched
+	case a.Selector != nil && !a.Selector.Matches(labelsets.Merge(labels, labelsets.Set{corev1.LabelMetadataName: namespace})):
+		return notSelected
 	}
 	return ""
 }

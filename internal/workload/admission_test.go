@@ -38,6 +38,8 @@ func TestAdmissionSizesNewPodsOfANamespace(t *testing.T) {
 		"all: kube-system":           {of: Admission{AllButDisabled: true}, namespace: "kube-system", want: "the webhook excludes kube-system and attune's own namespace"},
 		"all: excluded":              {of: Admission{AllButDisabled: true, Excluded: []string{"shop"}}, namespace: "shop", want: "the chart's webhook.excludedNamespaces contains the namespace"},
 		"all: another one, watched":  {of: Admission{AllButDisabled: true, Watched: []string{"bank"}}, namespace: "shop", want: "the chart's watchNamespaces does not contain the namespace"},
+		"selected":                   {of: AdmissionOf("attune-system", []string{"--webhook-namespace-selector=!managedby,kubernetes.io/metadata.name notin (bank)"}), namespace: "shop", labels: label("enabled")},
+		"not selected by its name":   {of: AdmissionOf("attune-system", []string{"--webhook-namespace-selector=kubernetes.io/metadata.name notin (bank)"}), namespace: "bank", labels: label("enabled"), want: "the chart's webhook.namespaceSelector does not match the namespace"},
 		"neither excluded nor owned": {of: Admission{Operator: "attune-system", Excluded: []string{"bank"}, Watched: []string{"shop"}}, namespace: "shop", labels: label("enabled")},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -50,6 +52,7 @@ func TestNamespaceLacksTheLabel(t *testing.T) {
 	label := func(value string) map[string]string { return map[string]string{v1alpha1.InjectLabel: value} }
 	of := Admission{Operator: "attune-system", Excluded: []string{"vault"}}
 	assert.True(t, of.Lacks("shop", nil))
+	assert.False(t, AdmissionOf("attune-system", []string{"--webhook-namespace-selector=team=shop"}).Lacks("shop", nil), "the label would not help")
 	assert.True(t, of.Lacks("shop", label("true")))
 	assert.False(t, of.Lacks("shop", label("enabled")))
 	assert.False(t, of.Lacks("shop", label("disabled")), "a user decided so")

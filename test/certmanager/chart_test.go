@@ -33,7 +33,7 @@ func render(t *testing.T) objects {
 	os.Getenv("ATTUNE_INPUTS") // the digest of what is read outside of this module, so that Go's test cache sees a change
 	binary := os.Getenv("ATTUNE_HELM")
 	require.NotEmpty(t, binary, "set ATTUNE_HELM to the helm binary")
-	cmd := exec.CommandContext(t.Context(), binary, "template", "attune", "../../charts/attune", "--namespace", "attune-system", "--show-only", "templates/certificate.yaml")
+	cmd := exec.CommandContext(t.Context(), binary, "template", "attune", "../../charts/attune", "--namespace", "attune-system", "--set", "certs.provider=cert-manager", "--show-only", "templates/certificate.yaml")
 	cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))

@@ -35,12 +35,3 @@ variables.new.metadata.all(k, k in variables.bookkeeping || (k in variables.old.
 {{- define "attune.withoutPolicies" -}}
 {{- if and (lookup "v1" "Namespace" "" "kube-system") (not (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy")) }}yes{{ end -}}
 {{- end -}}
-
-{{/* Deployments of the operator, as a JSON list. */}}
-{{- define "attune.deployments" -}}
-{{- $names := list -}}
-{{- range include "attune.programs" . | fromJsonArray -}}
-{{- $names = append $names .name -}}
-{{- end -}}
-{{- $names | toJson -}}
-{{- end -}}

@@ -7,8 +7,15 @@
 - {{ printf "--metrics-audience=%s" . | quote }}
 {{- end }}
 {{- end }}
-- --certs-provider={{ .Values.certs.provider }}
-{{- if eq .Values.certs.provider "self-signed" }}
+{{- $ports := include "attune.ports" . | fromJson }}
+{{- if ne (int $ports.metrics) 8080 }}
+- --metrics-bind-address=:{{ int $ports.metrics }}
+{{- end }}
+{{- if ne (int $ports.probes) 8081 }}
+- --health-probe-bind-address=:{{ int $ports.probes }}
+{{- end }}
+- --certs-provider={{ include "attune.provider" . }}
+{{- if eq (include "attune.provider" .) "self-signed" }}
 - --webhook-service={{ include "attune.webhook" . }}
 - --cert-secret={{ include "attune.secret" . }}
 - --authority-secret={{ include "attune.authority" . }}
@@ -34,7 +41,11 @@
 {{/* Flags of the program that serves the webhooks, if it needs any. */}}
 {{- define "attune.args.webhook" -}}
 {{- $args := list -}}
-{{- if eq .Values.certs.provider "cert-manager" -}}
+{{- $port := int (include "attune.ports" . | fromJson).webhook -}}
+{{- if ne $port 9443 -}}
+{{- $args = append $args (printf "--webhook-port=%d" $port) -}}
+{{- end -}}
+{{- if eq (include "attune.provider" .) "cert-manager" -}}
 {{- $args = append $args "--cert-dir=/etc/attune/certs" -}}
 {{- end -}}
 {{- with .Values.webhook.clientCA -}}
@@ -115,6 +126,9 @@
 {{- with .Values.webhook.excludedNamespaces }}
 - --webhook-excluded-namespaces={{ join "," . }}
 {{- end }}
+{{- with .Values.webhook.namespaceSelector }}
+- {{ printf "--webhook-namespace-selector=%s" (include "attune.selectorTerms" .) | quote }}
+{{- end }}
 {{- if (.Values.bridge).vpa }}
 - --bridge-vpa-role={{ include "attune.name" . }}-bridge-vpa
 {{- end }}
@@ -129,4 +143,18 @@
 - --kubelet-insecure-skip-verify
 {{- end }}
 {{- end }}
+{{- end -}}
+
+{{/* matchExpressions as a label selector in the syntax of kubectl -l. */}}
+{{- define "attune.selectorTerms" -}}
+{{- $terms := list -}}
+{{- range . -}}
+{{- $operator := get (dict "In" "in" "NotIn" "notin") .operator -}}
+{{- if $operator -}}
+{{- $terms = append $terms (printf "%s %s (%s)" .key $operator (join "," .values)) -}}
+{{- else -}}
+{{- $terms = append $terms (ternary .key (printf "!%s" .key) (eq .operator "Exists")) -}}
+{{- end -}}
+{{- end -}}
+{{- join "," $terms -}}
 {{- end -}}

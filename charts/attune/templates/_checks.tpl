@@ -44,17 +44,48 @@
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- if include "attune.installsCRDs" . -}}
+{{- include "attune.checks.owner" . -}}
+{{- end -}}
+{{- if and (eq (include "attune.provider" .) "cert-manager") (lookup "v1" "Namespace" "" "kube-system") (not (.Capabilities.APIVersions.Has "cert-manager.io/v1")) -}}
+{{- fail "certs.provider is cert-manager, but the cluster does not have cert-manager: install it, or set certs.provider=self-signed" -}}
+{{- end -}}
+{{- if and (.Values.serviceMonitor).enabled .Values.metrics.audience (not (.Values.serviceMonitor.bearerTokenSecret).name) -}}
+{{- fail "serviceMonitor.enabled with metrics.audience needs serviceMonitor.bearerTokenSecret.name: set it to a Secret with a token for this audience, because the API server issued Prometheus' own token for another one" -}}
+{{- end -}}
+{{- if and (.Values.serviceMonitor).enabled (lookup "v1" "Namespace" "" "kube-system") (not (.Capabilities.APIVersions.Has "monitoring.coreos.com/v1")) -}}
+{{- fail "serviceMonitor.enabled needs Prometheus Operator's ServiceMonitor, which the cluster does not have: install Prometheus Operator, or scrape the Services as docs/metrics.md shows" -}}
+{{- end -}}
+{{- if and (.Values.alerts).enabled (lookup "v1" "Namespace" "" "kube-system") (not (.Capabilities.APIVersions.Has "monitoring.coreos.com/v1")) -}}
+{{- fail "alerts.enabled needs Prometheus Operator's PrometheusRule, which the cluster does not have: install Prometheus Operator, or let your Prometheus server read charts/attune/alerts" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Not empty if the chart installs the CustomResourceDefinitions. */}}
+{{- define "attune.installsCRDs" -}}
+{{- if ne (toString (.Values.crds).enabled) "false" }}yes{{ end -}}
+{{- end -}}
+
+{{/*
+Rejects CustomResourceDefinitions of another installation. Those of an uninstalled release may be taken over: Helm would refuse
+them without saying how.
+*/}}
+{{- define "attune.checks.owner" -}}
 {{- range (lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" "").items -}}
 {{- if eq .spec.group "attune.io" -}}
 {{- if ne (dig "labels" "attune.io/crds" "" .metadata) "chart" -}}
 {{- fail (printf "the CustomResourceDefinition %s is not from this chart: another installation owns the group attune.io; uninstall it first (deleting the CustomResourceDefinition deletes its objects)" .metadata.name) -}}
 {{- end -}}
+{{- $name := dig "annotations" "meta.helm.sh/release-name" $.Release.Name .metadata -}}
+{{- $namespace := dig "annotations" "meta.helm.sh/release-namespace" $.Release.Namespace .metadata -}}
+{{- if or (ne $name $.Release.Name) (ne $namespace $.Release.Namespace) -}}
+{{- range (lookup "apps/v1" "Deployment" $namespace "").items -}}
+{{- if and (eq (dig "annotations" "meta.helm.sh/release-name" "" .metadata) $name) (eq (dig "labels" "app.kubernetes.io/name" "" .metadata) "attune") -}}
+{{- fail (printf "attune is already installed as release %s in namespace %s, and a cluster can have one: upgrade it, or uninstall it first with helm uninstall %s --namespace %s" $name $namespace $name $namespace) -}}
 {{- end -}}
 {{- end -}}
-{{- if and (eq .Values.certs.provider "cert-manager") (lookup "v1" "Namespace" "" "kube-system") (not (.Capabilities.APIVersions.Has "cert-manager.io/v1")) -}}
-{{- fail "certs.provider is cert-manager, but the cluster does not have cert-manager: install it, or set certs.provider=self-signed" -}}
+{{- fail (printf "the CustomResourceDefinitions are from release %s in namespace %s, which was uninstalled. To use them and the policies for this release, run: kubectl annotate crd --selector attune.io/crds=chart --overwrite meta.helm.sh/release-name=%s meta.helm.sh/release-namespace=%s" $name $namespace $.Release.Name $.Release.Namespace) -}}
 {{- end -}}
-{{- if and (.Values.alerts).enabled (lookup "v1" "Namespace" "" "kube-system") (not (.Capabilities.APIVersions.Has "monitoring.coreos.com/v1")) -}}
-{{- fail "alerts.enabled needs Prometheus Operator's PrometheusRule, which the cluster does not have: install Prometheus Operator, or let your Prometheus server read charts/attune/alerts" -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}

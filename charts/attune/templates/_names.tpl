@@ -1,10 +1,13 @@
-{{/* Name prefix of all objects: attune if the release has this name. */}}
+{{/* Name prefix of all objects: attune if the release has this name. With the longest suffix it is shorter than 63 characters. */}}
 {{- define "attune.name" -}}
-{{- if contains .Chart.Name .Release.Name -}}
-{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
-{{- else -}}
-{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 40 | trimSuffix "-" -}}
+{{- $chart := .Values.nameOverride | default .Chart.Name -}}
+{{- $name := printf "%s-%s" .Release.Name $chart -}}
+{{- if .Values.fullnameOverride -}}
+{{- $name = .Values.fullnameOverride -}}
+{{- else if contains $chart .Release.Name -}}
+{{- $name = .Release.Name -}}
 {{- end -}}
+{{- $name | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 
 {{- define "attune.webhook" -}}{{ include "attune.name" . }}-webhook{{- end -}}
@@ -14,7 +17,14 @@
 {{/* The self-signed authority and its key; cert-manager's is another one, of another type. */}}
 {{- define "attune.authority" -}}{{ include "attune.name" . }}-webhook-ca{{- end -}}
 
-{{- define "attune.image" -}}{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{- end -}}
+{{/* The image of all pods. As container runtimes do, it takes the first part of the repository for a registry if it has a dot or a port, or is localhost. */}}
+{{- define "attune.image" -}}
+{{- $parts := splitList "/" .Values.image.repository -}}
+{{- $qualified := and (gt (len $parts) 1) (or (regexMatch "[.:]" (first $parts)) (eq (first $parts) "localhost")) -}}
+{{- if and .Values.image.registry (not $qualified) -}}{{ .Values.image.registry }}/{{ end -}}
+{{- .Values.image.repository -}}
+{{- if .Values.image.digest -}}@{{ .Values.image.digest }}{{- else -}}:{{ .Values.image.tag | default .Chart.AppVersion }}{{- end -}}
+{{- end -}}
 
 {{/* The component that serves the webhooks: separate pods, or the controller's pods. */}}
 {{- define "attune.webhookComponent" -}}{{ ternary "webhook" "controller" .Values.webhook.separate }}{{- end -}}
@@ -36,4 +46,7 @@ app.kubernetes.io/part-of: attune
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}

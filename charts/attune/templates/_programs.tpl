@@ -1,20 +1,26 @@
 {{/*
-The operator's processes, as a list in JSON. Each has a Deployment, a ServiceAccount and a budget of its own, all of its
+The operator's processes, as a list in JSON. values has those of the component; what is not set there has a value for all. Each has a Deployment, a ServiceAccount and a budget of its own, all of its
 name, and the rights of what it does. With webhook.separate=false there is one, which does both.
 */}}
 {{- define "attune.programs" -}}
 {{- $controller := dict "name" (include "attune.name" .) "component" "controller" "controls" true "serves" (not .Values.webhook.separate)
       "command" (ternary "controller" "" .Values.webhook.separate)
-      "replicas" (.Values.controller.replicas | default .Values.replicas) "resources" .Values.controller.resources -}}
+      "values" .Values.controller -}}
 {{- $webhook := dict "name" (include "attune.webhook" .) "component" "webhook" "controls" false "serves" true "command" "webhook"
-      "replicas" (.Values.webhook.replicas | default .Values.replicas) "resources" .Values.webhook.resources -}}
+      "values" .Values.webhook -}}
 {{- ternary (list $controller $webhook) (list $controller) .Values.webhook.separate | toJson -}}
 {{- end -}}
 
 {{/*
-Resources of a program: what the values say, and on the node's disk its log and its /tmp.
+Resources of a program: what the values say, and on the node's disk a limit for its log and its /tmp. It requests no disk: where
+kubelets do not measure local storage, nodes have none to allocate, and the pod would not be scheduled.
 */}}
 {{- define "attune.resources" -}}
-{{- $disk := dict "requests" (dict "ephemeral-storage" "64Mi") "limits" (dict "ephemeral-storage" "256Mi") -}}
-{{- mergeOverwrite $disk .resources | toYaml -}}
+{{- $disk := dict "requests" (dict "ephemeral-storage" "0") "limits" (dict "ephemeral-storage" "256Mi") -}}
+{{- mergeOverwrite $disk .values.resources | toYaml -}}
+{{- end -}}
+
+{{/* Ports of the pods, as JSON. */}}
+{{- define "attune.ports" -}}
+{{- merge (dict) (.Values.ports | default dict) (dict "webhook" 9443 "metrics" 8080 "probes" 8081) | toJson -}}
 {{- end -}}

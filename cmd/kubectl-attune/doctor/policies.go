@@ -157,7 +157,7 @@ func namespaces(seen *Seen, f *findings) {
 // sizes new pods.
 func labels(ns *corev1.Namespace, selected bool, sizing string, admission workload.Admission, f *findings) {
 	const enabled = v1alpha1.InjectLabel + "=" + v1alpha1.InjectEnabled
-	labelled, excluded := ns.Labels[v1alpha1.InjectLabel] == v1alpha1.InjectEnabled, admission.Excludes(ns.Name)
+	labelled, excluded := ns.Labels[v1alpha1.InjectLabel] == v1alpha1.InjectEnabled, admission.Excludes(ns.Name, ns.Labels)
 	label := "kubectl label namespace " + ns.Name + " " + v1alpha1.InjectLabel
 	switch why := admission.NotSized(ns.Name, ns.Labels); {
 	case labelled && excluded != "":
