@@ -50,25 +50,9 @@ type built struct {
 func (r Release) buildImage(ctx context.Context, source string) (built, error) {
 	index := mutate.Annotations(empty.Index, r.labels()).(v1.ImageIndex)
 	for _, on := range r.nodes() {
-		dir, err := os.MkdirTemp("", "attune-image-")
-		if err != nil {
-			return built{}, err
-		}
-		defer os.RemoveAll(dir)
-		binary := filepath.Join(dir, "attune")
-		if err := r.goBuild(ctx, source, "./cmd/attune", binary, on); err != nil {
-			return built{}, err
-		}
-		image, err := imageOf(binary, source, on, r.Time, r.labels())
+		image, err := r.buildNode(ctx, source, on)
 		if err != nil {
 			return built{}, fmt.Errorf("image for %s: %w", on, err)
-		}
-		digest, err := image.Digest()
-		if err != nil {
-			return built{}, err
-		}
-		if err := r.writeSBOM("attune_"+on.String(), binary, digest.Hex); err != nil {
-			return built{}, err
 		}
 		index = mutate.AppendManifests(index, mutate.IndexAddendum{
 			Add: image, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: on.OS, Architecture: on.Arch}},
@@ -76,6 +60,27 @@ func (r Release) buildImage(ctx context.Context, source string) (built, error) {
 	}
 	digest, err := index.Digest()
 	return built{index, digest}, err
+}
+
+func (r Release) buildNode(ctx context.Context, source string, on platform) (v1.Image, error) {
+	dir, err := os.MkdirTemp("", "attune-image-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	binary := filepath.Join(dir, "attune")
+	if err := r.goBuild(ctx, source, "./cmd/attune", binary, on); err != nil {
+		return nil, err
+	}
+	image, err := imageOf(binary, source, on, r.Time, r.labels())
+	if err != nil {
+		return nil, err
+	}
+	digest, err := image.Digest()
+	if err != nil {
+		return nil, err
+	}
+	return image, r.writeSBOM(ctx, "attune_"+on.String(), binary, digest.Hex)
 }
 
 // labels are those of the OCI image specification.

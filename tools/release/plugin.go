@@ -62,7 +62,7 @@ func (r Release) buildPlugin(ctx context.Context, source string, on platform, sh
 	if err != nil {
 		return err
 	}
-	return r.writeSBOM(strings.TrimSuffix(pluginArchive(on), ".tar.gz"), binary, sum)
+	return r.writeSBOM(ctx, strings.TrimSuffix(pluginArchive(on), ".tar.gz"), binary, sum)
 }
 
 // download is one archive of the plugin, as krew's manifest names it.

@@ -3,7 +3,6 @@ package main
 import (
 	"archive/tar"
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"os"
@@ -87,7 +86,7 @@ func TestTheImageHasOneProgramCertificatesAndLicenses(t *testing.T) {
 	assert.Equal(t, "license", files["licenses/LICENSE"])
 	assert.Equal(t, "notices", files["licenses/THIRD_PARTY_NOTICES"])
 	assert.Greater(t, strings.Count(files["etc/ssl/certs/ca-certificates.crt"], "BEGIN CERTIFICATE"), 100)
-	said, err := exec.Command(compile(t, r, source)).Output()
+	said, err := exec.CommandContext(t.Context(), compile(t, r, source)).Output()
 	require.NoError(t, err)
 	assert.Equal(t, "v1.2.3 0a1b\n", string(said))
 	config, err := image.ConfigFile()
@@ -100,7 +99,7 @@ func TestTheImageHasOneProgramCertificatesAndLicenses(t *testing.T) {
 func TestTheSBOMEqualsTheProgram(t *testing.T) {
 	r, source := small(t)
 	binary := compile(t, r, source)
-	require.NoError(t, r.writeSBOM("attune_linux_amd64", binary, strings.Repeat("a", 64)))
+	require.NoError(t, r.writeSBOM(t.Context(), "attune_linux_amd64", binary, strings.Repeat("a", 64)))
 	written, err := os.ReadFile(filepath.Join(r.Out, "attune_linux_amd64.spdx.json"))
 	require.NoError(t, err)
 	listed, err := modulesOf(written)
@@ -112,7 +111,7 @@ func TestTheSBOMEqualsTheProgram(t *testing.T) {
 	// Of this test, go version -m and the SBOM have the same modules.
 	self, err := os.Executable()
 	require.NoError(t, err)
-	require.NoError(t, r.writeSBOM("self", self, strings.Repeat("b", 64)))
+	require.NoError(t, r.writeSBOM(t.Context(), "self", self, strings.Repeat("b", 64)))
 	written, err = os.ReadFile(filepath.Join(r.Out, "self.spdx.json"))
 	require.NoError(t, err)
 	assert.Contains(t, string(written), `"pkg:golang/github.com/google/go-containerregistry@v0.`)
@@ -133,7 +132,7 @@ func TestChecksums(t *testing.T) {
 	require.NoError(t, os.Mkdir(filepath.Join(r.Out, "oci"), 0o755))
 	require.NoError(t, r.writeChecksums())
 	check := func() error {
-		cmd := exec.Command("sha256sum", "--check", "--strict", checksums)
+		cmd := exec.CommandContext(t.Context(), "sha256sum", "--check", "--strict", checksums)
 		cmd.Dir = r.Out
 		return cmd.Run()
 	}
@@ -216,7 +215,7 @@ func TestReleasePageHasCommandsToVerify(t *testing.T) {
 	for _, want := range []string{"cosign verify ", "cosign verify-attestation --type spdxjson", "cosign verify-attestation --type slsaprovenance1", "cosign verify-blob ", "sha256sum --check"} {
 		assert.Contains(t, string(commands[1]), want)
 	}
-	require.NoError(t, exec.CommandContext(context.Background(), "bash", "-n", "-c", string(commands[1])).Run())
+	require.NoError(t, exec.CommandContext(t.Context(), "bash", "-n", "-c", string(commands[1])).Run())
 }
 
 // A little release is signed, its signatures hold for it, and for nothing else.
@@ -233,7 +232,7 @@ func TestSignaturesHoldForNothingElse(t *testing.T) {
 	binary := compile(t, r, source)
 	index := v1.ImageIndex(empty.Index)
 	for _, on := range r.nodes() {
-		require.NoError(t, r.writeSBOM("attune_"+on.String(), binary, strings.Repeat("a", 64)))
+		require.NoError(t, r.writeSBOM(t.Context(), "attune_"+on.String(), binary, strings.Repeat("a", 64)))
 		image, err := imageOf(binary, source, on, r.Time, r.labels())
 		require.NoError(t, err)
 		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: on.OS, Architecture: on.Arch}}})

@@ -22,7 +22,7 @@ type module struct{ Path, Version string }
 
 // writeSBOM writes what a program is built from as NAME.spdx.json, and compares it with what Go says of the program. The
 // digest is that of the image or archive that has the program.
-func (r Release) writeSBOM(name, binary, digest string) error {
+func (r Release) writeSBOM(ctx context.Context, name, binary, digest string) error {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
 		return err
@@ -35,7 +35,7 @@ func (r Release) writeSBOM(name, binary, digest string) error {
 	if err != nil {
 		return err
 	}
-	linked, err := goVersionModules(context.Background(), binary)
+	linked, err := goVersionModules(ctx, binary)
 	if err != nil {
 		return err
 	}
