@@ -23,8 +23,7 @@ func TestReferenceOfCommands(t *testing.T) {
 	write = func(of *cobra.Command) {
 		if of.Runnable() {
 			assert.NotEmpty(t, of.Short, of.CommandPath())
-			_, usage, _ := strings.Cut(of.UseLine(), root.Name()+" ")
-			fmt.Fprintf(&page, "\n## %s\n\n%s.\n\n```text\nkubectl attune %s\n```\n", strings.TrimPrefix(of.CommandPath(), "kubectl attune "), of.Short, strings.TrimPrefix(usage, "attune "))
+			fmt.Fprintf(&page, "\n## %s\n\n%s.\n\n```text\n%s\n```\n", strings.TrimPrefix(of.CommandPath(), "kubectl attune "), of.Short, of.UseLine())
 			writeFlags(t, &page, of.LocalNonPersistentFlags())
 		}
 		for _, one := range of.Commands() {
