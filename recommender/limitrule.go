@@ -35,6 +35,15 @@ func (l LimitRule) Limit(original Allocation, has, request, floor Amount) Amount
 	return max(limit, leastLimit(original, request), min(floor, has))
 }
 
+// MostRequest is the highest request, in millicores, whose limit does not exceed Max; 0: no bound. It bounds a request that
+// is no need, such as that of a startup boost: the limit rises with any other request.
+func (l LimitRule) MostRequest(original Allocation) Amount {
+	if !l.Sets() || l.Max == 0 || original.Limit == 0 {
+		return 0
+	}
+	return max(1, l.Max-leastLimit(original, 0))
+}
+
 // leastLimit is the smallest CPU limit for a request that keeps the QoS class of the pod.
 func leastLimit(original Allocation, request Amount) Amount {
 	if original.defaulted().pinned() {

@@ -66,11 +66,14 @@ func Startup(boost time.Duration) time.Duration {
 	return min(cmp.Or(boost, defaultStartup), maxStartup)
 }
 
+// RestartsOften reports whether a container restarts so often in a day that its starts are a part of its usage.
+func RestartsOften(restarts int) bool { return restarts > startsPerDay }
+
 // AroundStart splits samples of CPU, oldest first, into those before and those after the start of the running
 // container, which takes startup. It also returns the samples that are left out, because a part of the window that they
 // are measured over is within the start. Without a known start, or if the container restarts often, none is.
 func (s *Series) AroundStart(samples []Sample, startup, window time.Duration) (before, after, left []Sample) {
-	if s.Started == 0 || s.Restarts > startsPerDay {
+	if s.Started == 0 || RestartsOften(s.Restarts) {
 		return samples, nil, nil
 	}
 	index := func(at int64) int {

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"testing"
@@ -108,6 +109,75 @@ func TestRecentUsageOfASourceThatLies(t *testing.T) {
 		require.Contains(t, w.Usage.Lately, types.UID("web-1"), name)
 		assert.False(t, w.Usage.Lately["web-1"]["app"].Above(recommender.CPU, has), name)
 	}
+}
+
+// The samples of a source are those of a name. Only those of the container that runs now make a raise due: not those of the
+// pod of a StatefulSet before it, nor CPU of its start, which takes as long as the boost of its entry in
+// containerPolicies.
+func TestRecentUsageIsThatOfTheRunningContainer(t *testing.T) {
+	at := time.Date(2026, 3, 1, 12, 0, 10, 0, time.UTC)
+	last := at.Truncate(latelyStep)
+	boosted := policy.Settings{StartupBoost: &policy.Boost{Multiplier: 2, Duration: time.Minute}, Containers: map[string]*policy.ContainerSettings{
+		"app": {StartupBoost: &policy.Boost{Multiplier: 3, Duration: 8 * time.Minute}}, "quick": {},
+	}}
+	for name, c := range map[string]struct {
+		created, started, known time.Duration
+		restarts                int
+		settings                policy.Settings
+		container               string
+		cpu, memory             int
+		throttled               float64
+	}{
+		"an old pod":                           {created: time.Hour, started: time.Hour, cpu: 21, memory: 21, throttled: 0.5},
+		"a recreated pod":                      {created: 3 * time.Minute, started: 150 * time.Second, cpu: 0, memory: 5},
+		"a recreated pod, by its status":       {created: 8 * time.Minute, started: 7 * time.Minute, known: time.Hour, cpu: 9, memory: 14},
+		"a recreated pod, not running yet":     {created: 4 * time.Minute, cpu: 3, memory: 8},
+		"a restarted container":                {created: time.Hour, started: 6 * time.Minute, cpu: 7, memory: 12},
+		"a restart, by the source alone":       {created: time.Hour, known: 6 * time.Minute, cpu: 7, memory: 12},
+		"a container that restarts often":      {created: time.Hour, started: time.Minute, restarts: 9, cpu: 21, memory: 21, throttled: 0.5},
+		"... in a pod that was just recreated": {created: 5 * time.Minute, started: time.Minute, restarts: 9, cpu: 9, memory: 10},
+		"a boost by containerPolicies":         {created: 9 * time.Minute, started: 9 * time.Minute, settings: boosted, cpu: 1, memory: 18},
+		"an entry without a boost":             {created: 9 * time.Minute, started: 9 * time.Minute, settings: boosted, container: "quick", cpu: 13, memory: 18},
+		"the boost of the policy":              {created: 9 * time.Minute, started: 9 * time.Minute, settings: boosted, container: "side", cpu: 15, memory: 18},
+	} {
+		container := cmp.Or(c.container, "app")
+		series := usage.Series{Pod: "db-0", Container: container, CPU: every(30, last, 0.1), Memory: every(30, last, 9), Restarts: c.restarts}
+		if c.known > 0 {
+			series.Started = last.Add(-c.known).UnixMilli()
+		}
+		source := &recentSource{series: []usage.Series{series}}
+		l := &Controller{
+			Recently: func(policy.Settings) (usage.Source, error) { return source, nil },
+			Gauges: func(policy.Settings) (Gauge, error) {
+				return throttles{of: usage.ByContainer{"db-0": {container: 0.5}}}, nil
+			},
+		}
+		w := viewOfRecent(at, "db-0")
+		pod := w.Pods[0]
+		pod.CreationTimestamp = metav1.NewTime(last.Add(-c.created))
+		pod.Spec.Containers = []corev1.Container{{Name: container, Resources: corev1.ResourceRequirements{
+			Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}}}
+		if c.started > 0 {
+			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: container, State: corev1.ContainerState{
+				Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(last.Add(-c.started))}}}}
+		}
+		c.settings.Source.RateWindow = time.Minute
+		w.Policy.Settings = c.settings
+		l.looker().queryLately(t.Context(), w, []types.UID{"db-0"})
+		lately := w.Usage.Lately["db-0"][container]
+		assert.Equal(t, [2]int{c.cpu, c.memory}, lately.Samples, name)
+		assert.InDelta(t, c.throttled, lately.Throttled, 0, name)
+	}
+}
+
+// throttles answers about throttling.
+type throttles struct {
+	Gauge
+	of usage.ByContainer
+}
+
+func (s throttles) Throttled(context.Context, string, []string, time.Duration, time.Time) (usage.ByContainer, error) {
+	return s.of, nil
 }
 
 func sameTime(n int, at time.Time, value float64) (out []usage.Sample) {

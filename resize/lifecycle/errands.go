@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -144,6 +145,10 @@ func Restarted(pod *corev1.Pod, seeded v1alpha1.Seeded, now time.Time, of func(c
 			continue
 		}
 		has := podview.ReadSpec(c.Resources)[recommender.CPU]
+		if pod.Status.QOSClass != corev1.PodQOSGuaranteed && b.LimitsFollow {
+			bound := b.Limits.MostRequest(has)
+			b.Most = recommender.Brake(cmp.Or(b.Most, bound), bound)
+		}
 		if to := b.of(has); to.Request > has.Request {
 			boosted = append(boosted, podview.Container{Name: c.Name, Sidecar: podview.IsSidecar(pod, c), Size: recommender.Size{recommender.CPU: to}})
 		}

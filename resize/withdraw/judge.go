@@ -182,7 +182,7 @@ func (d *judge) withdraw(why *trouble) {
 // rejectedWithout records that pods are rejected without admission resources as well: these are not the cause.
 func (d *judge) rejectedWithout(w *v1alpha1.AdmissionWithdrawn) {
 	if r := d.in.Rejected; w.Reason == v1alpha1.ReasonAdmissionRejected && r != nil && r.At.After(w.Since.Add(inFlight)) &&
-		!r.At.After(d.in.Now.Add(inFlight)) && MayReject(r.Message, SeedEffect{Raises: true, Lowers: true}) {
+		!r.At.After(d.in.Now.Add(inFlight)) && MayReject(r.Message, SeedEffect{Raises: true, Lowers: true, Removes: true}) {
 		w.RejectedWithout, w.Message = true, Words(r.Message)
 		d.out.Due = true
 		d.recordEvent(event.Normal(v1alpha1.EventAdmissionResumed, "Pods are rejected without admission resources as well, so these are not the cause: %s", w.Message))

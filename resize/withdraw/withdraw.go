@@ -31,6 +31,8 @@ func Stands(w *v1alpha1.AdmissionWithdrawn, now time.Time) bool {
 type SeedEffect struct {
 	// Raises and Lowers report that a request or limit becomes greater or less than the template's.
 	Raises, Lowers bool
+	// Removes reports that the CPU limit of a container is removed.
+	Removes bool
 }
 
 // EffectOf compares a seed with a template (nil: not known), container by container. A container that the template does
@@ -64,7 +66,7 @@ func EffectOf(seed *v1alpha1.Seed, template *corev1.PodTemplateSpec) (e SeedEffe
 // addRule adds the effect of a rule for a CPU limit: an admission policy may require limits, or bound them.
 func (e *SeedEffect) addRule(rule *v1alpha1.CPULimitRule, limit recommender.Amount) {
 	if rule != nil && limit > 0 {
-		e.Raises, e.Lowers = e.Raises || !rule.Remove, true
+		e.Raises, e.Lowers, e.Removes = e.Raises || !rule.Remove, true, e.Removes || rule.Remove
 	}
 }
 
@@ -75,7 +77,7 @@ func requested(a recommender.Allocation) recommender.Amount { return cmp.Or(a.Re
 // well, or the next attempt passes. Phrases that an admission policy could use about sizes are not in the list.
 var otherCauses = []string{
 	"being terminated", "violates podsecurity", "error looking up service account", "failed calling webhook",
-	"failed quota:", "already exists", "unable to validate against any security context constraint",
+	"already exists", "unable to validate against any security context constraint",
 	"timed out", "deadline exceeded", "connection refused", "too many requests", "cannot create resource",
 	// The API server is busy, restarts, or lost a race (409, 5xx).
 	"operation cannot be fulfilled on", "could not be completed at this time", "internal error occurred", "status unknown for quota",
@@ -93,13 +95,16 @@ var quotas = []string{"cpu", "memory", "requests.cpu", "requests.memory", "limit
 
 // MayReject reports whether the admission resources can explain why the API server rejected a pod. It needs the whole
 // answer: controllers name the pod several times before the reason. An unrecognized
-// answer counts, as other admission policies may use any text. A quota counts only for raised resources.
+// answer counts, as other admission policies may use any text. A quota counts only for raised resources, and for removed
+// CPU limits.
 func MayReject(message string, e SeedEffect) bool {
 	text := strings.ToLower(message)
 	has := func(part string) bool { return strings.Contains(text, part) }
 	switch {
 	case !e.Raises && !e.Lowers, slices.ContainsFunc(otherCauses, has):
 		return false
+	case has("failed quota:"): // the pod lacks an amount that a quota counts: attune removes no other
+		return e.Removes && has("limits.cpu")
 	case has("exceeded quota"):
 		return e.Raises && exceedsSized(text)
 	}

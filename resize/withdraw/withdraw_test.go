@@ -39,7 +39,7 @@ func TestQuotaCountsForRaisedResources(t *testing.T) {
 	assert.True(t, MayReject(`exceeded quota: q, requested: limits.memory=2Gi, used: limits.memory=0, limited: limits.memory=1Gi`, raises))
 	assert.False(t, MayReject(`exceeded quota: q, requested: count/pods=1, used: count/pods=1,limits.memory=1, limited: count/pods=1`, raises))
 	assert.False(t, MayReject(`exceeded quota: q, requested: limits.memory=2Gi, used: limits.memory=0`, SeedEffect{Lowers: true}))
-	assert.False(t, MayReject(`failed quota: q: must specify limits.cpu for: app`, raises))
+	assert.False(t, MayReject(`failed quota: q: must specify limits.cpu for: app`, raises), "raising removes no limit")
 }
 
 // The controller names the pod three times before the reason. Pod names have up to 63 bytes, quota names up to 253.

@@ -1,6 +1,7 @@
 package loops
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -102,6 +104,46 @@ func TestLoopsAbandonSizesThatTheAPIServerRejects(t *testing.T) {
 	w.run(6*time.Hour, 30*time.Minute)
 	assert.Equal(t, rec.Status.AdmissionWithdrawn, w.recommendation().Status.AdmissionWithdrawn)
 	assert.Len(t, w.pods(), 1)
+}
+
+// A namespace that requires CPU limits since a moment ago rejects pods whose limit attune removes: the workload runs within
+// 20 s, with the limit of its template.
+func TestLoopsAbandonTheRemovalOfCPULimits(t *testing.T) {
+	t.Parallel()
+	for name, message := range map[string]string{
+		"a quota":          "failed quota: compute: must specify limits.cpu for: app",
+		"a maximum":        "maximum cpu usage per Container is 1.  No limit is specified",
+		"a ratio":          "cpu max limit to request ratio per Container is 4, but no limit is specified or limit is 0",
+		"a policy":         "ValidatingAdmissionPolicy 'limits' with binding 'limits' denied request: all containers must have CPU limits",
+		"a policy webhook": `admission webhook "validate.kyverno.svc-fail" denied the request: validation error: CPU limits are required`,
+	} {
+		w := newWorld(t, kubelet.Options{})
+		if w.memoryServer == nil {
+			t.Skip("only the API server in memory answers with any text")
+		}
+		w.seeded = true
+		w.usage.of["app"] = used{CPU: 0.1, Memory: 60}
+		w.memory["app"] = 60
+		w.policy("all", "updateStrategy: {type: Initial}\ncpu: {limits: Remove}")
+		w.deployment("web", 0, w.app("cpu=100m,memory=64Mi", "cpu=200m,memory=128Mi"))
+		w.until(time.Hour, "new pods are sized", func() bool { return w.recommendation().Spec.Seed != nil })
+		w.memoryServer.Validate = func(pod *corev1.Pod) error {
+			if pod.Spec.Containers[0].Resources.Limits.Cpu().IsZero() {
+				return apierrors.NewForbidden(podsResource, pod.Name, errors.New(message))
+			}
+			return nil
+		}
+		w.scale("web", 1)
+		began := w.clock.Now()
+		for len(w.pods()) == 0 && w.clock.Now().Sub(began) <= 20*time.Second {
+			w.pass()
+			w.clock.SetTime(w.clock.Now().Add(time.Second))
+		}
+		require.Len(t, w.pods(), 1, "%s: %s", name, w.describe())
+		assert.Equal(t, v1alpha1.ReasonAdmissionRejected, w.recommendation().Status.AdmissionWithdrawn.Reason, name)
+		assert.Contains(t, w.recommendation().Status.AdmissionWithdrawn.Message, message[:40], name)
+		assert.Equal(t, "200m", w.pods()[0].Spec.Containers[0].Resources.Limits.Cpu().String(), name)
+	}
 }
 
 // TestDaemonPodsFitTheSmallestNode: what the pods on a large node need is more than the small node has. The small node's

@@ -112,6 +112,7 @@ func TestLoopsRaiseAStarvedContainerAtOnce(t *testing.T) {
 		if known {
 			w.workloads.Recently = func(policy.Settings) (usage.Source, error) { return recentUsages{w}, nil }
 		}
+		w.run(15*time.Minute, time.Minute) // usage from before the pod is not its own
 		w.policy("all", "updateStrategy: {type: Auto}")
 		w.until(time.Hour, "a target", func() bool {
 			return len(w.recommendations()) > 0 && len(w.recommendation().Spec.Containers) > 0 && w.recommendation().Spec.Containers[0].Target.CPURequest != nil

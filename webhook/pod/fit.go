@@ -95,7 +95,7 @@ func (f *frame) wanted(r recommender.Resource, s *ask, was recommender.Allocatio
 		wanted.Request = max(wanted.Request, was.Request)
 	}
 	if r == recommender.CPU {
-		wanted.Request = f.boost.of(wanted.Request)
+		wanted.Request = f.boostFor(s, was).of(wanted.Request)
 	}
 	switch f.class {
 	case corev1.PodQOSBestEffort: // requests only: the pod's author never accepted a limit
@@ -118,6 +118,16 @@ func (f *frame) wanted(r recommender.Resource, s *ask, was recommender.Allocatio
 		wanted.Request = r.WholeWithin(wanted.Limit, was.Request, wanted.Limit)
 	}
 	return r.CapLimit(was, r.RaiseToLeast(was, wanted), f.limitMost(r, s))
+}
+
+// boostFor returns the boost of a container, which raises no CPU limit above the maximum of the policy's rule.
+func (f *frame) boostFor(s *ask, was recommender.Allocation) boost {
+	b := f.boost
+	if f.class == corev1.PodQOSBurstable {
+		bound := s.rule.MostRequest(was)
+		b.most = recommender.Brake(cmp.Or(b.most, bound), bound)
+	}
+	return b
 }
 
 // removes reports whether the limit of a container is removed: it has one, and nothing needs it.

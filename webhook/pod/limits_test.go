@@ -116,6 +116,26 @@ func TestBoostWithoutACPULimit(t *testing.T) {
 	assertStable(t, after, rec, ns)
 }
 
+// A startup boost raises no CPU limit above max: it gives less CPU instead. It never lowers a request.
+func TestBoostStaysWithinTheMaximumOfCPULimits(t *testing.T) {
+	for name, c := range map[string]struct{ template, max, want string }{
+		"below max":                          {"cpu=500m/1 memory=1Gi", "2", "cpu=750m/1500m memory=1Gi"},
+		"bounded":                            {"cpu=500m/1 memory=1Gi", "600m", "cpu=599m/600m memory=1Gi"},
+		"the request is there already":       {"cpu=500m/1 memory=1Gi", "200m", "cpu=250m/251m memory=1Gi"},
+		"request = limit in a Burstable pod": {"cpu=500m/500m memory=1Gi", "600m", "cpu=600m/600m memory=1Gi"},
+		"a Guaranteed pod has no rule":       {"cpu=500m/500m memory=1Gi/1Gi", "600m", "cpu=750m/750m memory=1Gi/1Gi"},
+		"no limit":                           {"cpu=500m memory=1Gi", "600m", "cpu=750m memory=1Gi"},
+	} {
+		seed := ruled(t, v1alpha1.CPULimitRule{Max: amountOf(t, c.max)})
+		seed.CPUBoost = &v1alpha1.CPUBoost{Multiplier: "3"}
+		pod := podOf(container(t, "app", c.template))
+		rec, ns := Read(recommendation(seed)), &Namespace{}
+		after := applied(t, pod, SeedPod(view(t, pod), rec, ns, now))
+		assert.Equal(t, c.want, text(after.Spec.Containers[0].Resources), name)
+		assertStable(t, after, rec, ns)
+	}
+}
+
 // In 100,000 drawn pods with rules for their CPU limits, the QoS class stays, no request is above its limit, and no
 // limit of a Guaranteed pod is removed.
 func TestDrawnPodsWithCPULimitRules(t *testing.T) {

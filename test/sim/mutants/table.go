@@ -211,7 +211,7 @@ var mutants = []mutant{
 	},
 	{
 		"P1: CPU of the start is the percentile", "CPU of the start is kept",
-		[]edit{{"usage/source.go", "	if s.Started == 0 || s.Restarts > startsPerDay {\n", "	if true || s.Started == 0 || s.Restarts > startsPerDay {\n"}},
+		[]edit{{"usage/source.go", "	if s.Started == 0 || RestartsOften(s.Restarts) {\n", "	if true || s.Started == 0 || RestartsOften(s.Restarts) {\n"}},
 		"./usage/history TestStartIsNoSteadyUsage", failed,
 	},
 	{
