@@ -114,7 +114,7 @@ func TestEgress(t *testing.T) {
 	policy := one[*networkingv1.NetworkPolicy](t, render(t, "networkPolicy.enabled=true"))
 	assert.Equal(t, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}, policy.Spec.PolicyTypes)
 	assert.Empty(t, policy.Spec.Egress)
-	policy = one[*networkingv1.NetworkPolicy](t, render(t, "networkPolicy.enabled=true", "networkPolicy.egress[0].ports[0].port=6443"))
+	policy = one[*networkingv1.NetworkPolicy](t, render(t, "networkPolicy.enabled=true", "networkPolicy.egress[0].ports[0].port=6443", "uninstall.enabled=false"))
 	assert.Equal(t, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}, policy.Spec.PolicyTypes)
 	require.Len(t, policy.Spec.Egress, 1)
 	assert.EqualValues(t, 6443, policy.Spec.Egress[0].Ports[0].Port.IntVal)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -168,4 +169,32 @@ func properties(schema map[string]any, path []string) (names []string) {
 		names = append(append(names, strings.Join(inner, ".")), properties(of[key].(map[string]any), inner)...)
 	}
 	return names
+}
+
+// TestPlatformsInTheDocs: each values block of docs/install is a case of attune/ci, which test/install sends to an API server.
+func TestPlatformsInTheDocs(t *testing.T) {
+	pages, err := filepath.Glob("../docs/install/*.md")
+	require.NoError(t, err)
+	var shown []string
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, block := range strings.Split(string(text), "```yaml\n")[1:] {
+			values, _, closed := strings.Cut(block, "```\n")
+			require.True(t, closed, page)
+			shown = append(shown, values)
+		}
+	}
+	cases, err := filepath.Glob("attune/ci/*-values.yaml")
+	require.NoError(t, err)
+	var want []string
+	for _, file := range cases {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		if name := filepath.Base(file); name != "default-values.yaml" && name != "minimal-values.yaml" && name != "all-values.yaml" {
+			want = append(want, string(text))
+		}
+	}
+	assert.NotEmpty(t, want)
+	assert.ElementsMatch(t, want, shown)
 }
