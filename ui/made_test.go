@@ -67,6 +67,7 @@ func Live(rec *v1alpha1.AttuneRecommendation) (answers.Explanation, error) {
 	for _, c := range rec.Spec.Containers {
 		template.Spec.Containers = append(template.Spec.Containers, corev1.Container{Name: c.Name, Resources: podview.ToRequirements(sizeOf(500, 1000, 1<<30, 2<<30))})
 	}
+	template.Spec.InitContainers = []corev1.Container{{Name: "migrate", Resources: podview.ToRequirements(sizeOf(4000, 4000, 1<<30, 1<<30))}}
 	view := answers.View{Recommendation: rec, NotSized: "the namespace does not have the label attune.io/inject=enabled", Settings: &policies.Settings{Recommender: settings()}, Workload: workloads.Workload{Template: template}}
 	for i := range 3 {
 		pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
@@ -255,7 +256,7 @@ func workload(namespace string, kind v1alpha1.WorkloadKind, name string, contain
 func withActivity(rec *v1alpha1.AttuneRecommendation) {
 	prior := podview.ToResources(sizeOf(500, 1000, 1<<30, 2<<30))
 	s := &rec.Status
-	s.Phase = v1alpha1.PhaseWatching
+	s.Phase, s.NextResize = v1alpha1.PhaseWatching, &v1alpha1.NextResize{Reason: v1alpha1.ReasonObservation, At: &metav1.Time{Time: Now.Add(5 * time.Minute)}}
 	s.Pods = &v1alpha1.PodCounts{Total: 3, AtTarget: 1, Open: 1}
 	s.Records = []v1alpha1.ResizeRecord{{
 		PodUID: "uid", PodName: rec.Spec.Workload.Name + "-6d4b75cb6d-00000", Node: "worker-1", Phase: v1alpha1.RecordWatching, WrittenAt: at(-10 * time.Minute), WatchUntil: &metav1.Time{Time: Now.Add(5 * time.Minute)},

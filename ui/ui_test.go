@@ -164,6 +164,12 @@ func TestTheWordsOfExplain(t *testing.T) {
 				continue
 			}
 			line = strings.Replace(line, "blocked, ", "blocked , ", 1)
+			if reason, blocks := strings.CutPrefix(line, "Blocked, "); blocks { // a list under a heading
+				line = strings.Replace(reason, ": ", " : ", 1)
+			}
+			if next, found := strings.CutPrefix(line, "Next resize: "); found {
+				line = "next resize " + strings.TrimSuffix(next, ".")
+			}
 			if pod, moves, found := strings.Cut(line, ": "); found && strings.Contains(pod, "-6d4b75cb6d-") {
 				line = pod + " " + moves
 			}
@@ -223,10 +229,12 @@ func TestFactsOfAWorkload(t *testing.T) {
 		"kubectl attune pause deployment/web -n shop", "kubectl attune undo deployment/web -n shop", "pods 3, at target 1, in-flight resizes 1", "app memory 700Mi oomkill",
 		"Watching 2026-03-02 11:50 UTC app: cpu request 500m, cpu limit 1, memory request 1Gi, memory limit 2Gi",
 		"2026-03-01 16:00 UTC web-6d4b75cb6d-00001 app cpu 700m 500m InPlace Success –", "ResizeBlocked True Quota",
+		"next resize not before 2026-03-02T12:05:00Z (Observation). attune observes the last resize until then, and reverts it after a regression",
 		"6d4b75cb6d 2026-01-31 12:00 UTC app: cpu request 500m", "request now 500m, limit 1, target 200m",
 	} {
 		assert.Contains(t, web, want)
 	}
+	assert.NotContains(t, db, "next resize no", "none is planned")
 	assert.Equal(t, 4, strings.Count(get(t, Small(), "/ui/ns/shop/Deployment/web").Body.String(), "<svg"))
 }
 

@@ -25,6 +25,7 @@ type workloadPage struct {
 	// Sentence and ModeMeans are the texts of kubectl attune explain. Facts come from the recommendation's status and
 	// spec.
 	Sentence, ModeMeans, NewPods string
+	InitContainers               []string
 	Facts                        []fact
 	// Problem says why there is no explanation, Note which part of it is missing.
 	Problem, Note string
@@ -82,7 +83,7 @@ func workloadOf(rec *v1alpha1.AttuneRecommendation, explained Explained, usage m
 		Problem: explained.Problem, Note: explained.Note, Facts: factsOf(rec), Commands: commands(rec), Saving: savingOf(beside.Saved),
 	}
 	if w := explained.Workload; w != nil {
-		out.Sentence, out.ModeMeans, out.NewPods = w.Sentence(), w.ModeMeans(), w.NewPods
+		out.Sentence, out.ModeMeans, out.NewPods, out.InitContainers = w.Sentence(), w.ModeMeans(), w.NewPods, w.InitContainers
 	}
 	out.Blocked = slices.DeleteFunc(answers.BlockedOfWorkload(rec), func(thing answers.Blocked) bool { return thing.Container != "" })
 	for i, c := range explained.Containers {

@@ -109,6 +109,9 @@ func (p pages) view(ctx context.Context, rec *v1alpha1.AttuneRecommendation, set
 	if settings != nil {
 		view.NotSized = p.settings.NotSized(ctx, rec.Namespace, settings)
 	}
+	if view.HasLimitRule() {
+		view.LimitRanges, view.Quotas, _ = lookup.Constraints(ctx, p.client, rec.Namespace, client.UnsafeDisableDeepCopy)
+	}
 	view.Workload, _, _ = lookup.Workload(ctx, p.client, p.sized, id, client.UnsafeDisableDeepCopy)
 	pods, err := lookup.Pods(ctx, p.client, id)
 	view.Pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return !podview.Running(pod) })

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -45,6 +46,17 @@ func TestUndoWritesTheTime(t *testing.T) {
 	cli := newCLITest(t, interceptor.Funcs{})
 	assert.Equal(t, answer{out: "Deployment/web in namespace shop is being restored\n"}, cli.run("undo", "deploy/web"))
 	assert.Equal(t, map[string]string{v1alpha1.UndoAnnotation: "2026-03-02T12:00:00Z"}, cli.deployment("web").Annotations)
+}
+
+// Without a recommendation there is nothing to restore, and the annotation would only keep attune away.
+func TestUndoOfAWorkloadThatWasNeverSized(t *testing.T) {
+	cli := newCLITest(t, interceptor.Funcs{})
+	web := cli.deployment("web")
+	require.NoError(t, cli.client.Delete(t.Context(), &v1alpha1.AttuneRecommendation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "deployment-web"}}))
+	got := cli.run("undo", "deploy/web")
+	assert.Equal(t, exitError, got.code)
+	assert.Contains(t, got.errOut, "nothing to undo: Deployment/web in namespace shop has no recommendation, so attune has sized none of its pods. To keep attune away, use kubectl attune pause")
+	assert.Equal(t, web.ResourceVersion, cli.deployment("web").ResourceVersion)
 }
 
 // undo acts on all workloads only with -A. A recommendation without a workload does not stop it for the others.

@@ -12,6 +12,7 @@ import (
 	"attune.io/attune/cmd/kubectl-attune/connect"
 	"attune.io/attune/cmd/kubectl-attune/output"
 	"attune.io/attune/internal/answers"
+	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
@@ -69,6 +70,11 @@ func explainWorkload(ctx context.Context, env *environment, args []string) error
 		return err
 	}
 	view.Pods = pods[workload.IdentityOf(view.Recommendation)]
+	if view.HasLimitRule() {
+		if view.LimitRanges, view.Quotas, err = lookup.Constraints(ctx, r, r.namespace); err != nil {
+			env.printNote("whether a LimitRange or a quota keeps CPU limits is not shown: %v", err)
+		}
+	}
 	answer, err := answers.Explain(view, fields, env.now())
 	if err != nil {
 		return err

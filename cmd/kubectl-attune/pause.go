@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -89,7 +90,23 @@ func newUndo(env *environment) *cobra.Command {
 		ValidArgsFunction: env.completesWorkloads(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			at := env.now().UTC().Format(time.RFC3339)
-			return env.annotate(cmd.Context(), args, annotation{done: "being restored", of: always(v1alpha1.UndoAnnotation, at)})
+			return env.annotate(cmd.Context(), args, annotation{done: "being restored", of: restoration(at)})
 		},
+	}
+}
+
+// restoration returns the annotation of an undo at a time. Without a recommendation attune has sized no pod of the
+// workload, and an undo would only keep attune away from it: that is what pause is for. A user that may not read
+// recommendations gets the annotation.
+func restoration(at string) func(context.Context, client.Client, workload.Workload) (map[string]*string, error) {
+	return func(ctx context.Context, c client.Client, w workload.Workload) (map[string]*string, error) {
+		err := c.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: w.RecommendationName()}, &v1alpha1.AttuneRecommendation{})
+		if apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("nothing to undo: %s in namespace %s has no recommendation, so attune has sized none of its pods. To keep attune away, use kubectl attune pause", w.Identity, w.Namespace)
+		}
+		if err != nil && !apierrors.IsForbidden(err) {
+			return nil, err
+		}
+		return map[string]*string{v1alpha1.UndoAnnotation: &at}, nil
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"attune.io/attune/cmd/kubectl-attune/output"
 	"attune.io/attune/internal/answers"
 	"attune.io/attune/internal/lookup"
+	"attune.io/attune/internal/workload"
 )
 
 // newStatus returns the command status. It needs the rights to list AttunePolicies and AttuneRecommendations. -l
@@ -86,7 +87,9 @@ func runStatus(ctx context.Context, env *environment, operator string) error {
 //	  "ready": "False", "reason": "InvalidConfig", "message": "…",
 //	  "needsAttention": true,
 //	  "blocked": [{"workload": "Deployment/web", "container": "app",
-//	    "resource": "memory", "reason": "AllowDecrease", "message": "…"}]
+//	    "resource": "memory", "reason": "AllowDecrease", "message": "…"}],
+//	  "nextResizes": [{"workload": "Deployment/web", "at": "2026-03-02T13:00:00Z",
+//	    "reason": "CooldownActive"}]
 //	}]}
 type statusReport struct {
 	// Operator says whether the operator runs. If it does not run, the rest is out of date.
@@ -112,12 +115,27 @@ type policyStatus struct {
 	answers.Readiness
 	// Blocked lists the blocked resources and conflicts of the policy; never nil.
 	Blocked []answers.Blocked `json:"blocked"`
+	// NextResizes has the workloads with a planned resize of a running pod, the earliest first; never nil.
+	NextResizes []nextResize `json:"nextResizes"`
 	// Savings are the savings in the policy's status; nil if it has none.
 	Savings *v1alpha1.Savings `json:"savings,omitempty"`
 
 	// age is the age of the policy at the time of the report.
 	age string
 }
+
+// nextResize says when the next resize of one workload may start.
+type nextResize struct {
+	// Workload is KIND/NAME.
+	Workload string `json:"workload"`
+	v1alpha1.NextResize
+
+	// in is the time until then at the time of the report.
+	in string
+}
+
+// mostNextResizes limits the rows of next resizes without -o wide.
+const mostNextResizes = 20
 
 // newStatusReport builds the report. It sorts both lists in place.
 func newStatusReport(policies []v1alpha1.AttunePolicy, recs []v1alpha1.AttuneRecommendation, now time.Time) statusReport {
@@ -145,13 +163,33 @@ func statusOf(policy *v1alpha1.AttunePolicy, recs []v1alpha1.AttuneRecommendatio
 		Blocked:   answers.BlockedOfPolicy(policy),
 		Savings:   policy.Status.Savings,
 		age:       duration.HumanDuration(now.Sub(policy.CreationTimestamp.Time)),
+
+		NextResizes: []nextResize{},
 	}
 	for i := range recs {
-		if lookup.SizedBy(&recs[i], policy) {
-			s.Blocked = append(s.Blocked, answers.BlockedOfWorkload(&recs[i])...)
+		if !lookup.SizedBy(&recs[i], policy) {
+			continue
+		}
+		s.Blocked = append(s.Blocked, answers.BlockedOfWorkload(&recs[i])...)
+		if next := recs[i].Status.NextResize; next != nil {
+			s.NextResizes = append(s.NextResizes, nextResize{workload.IdentityOf(&recs[i]).String(), *next, answers.DueIn(next.At, now)})
 		}
 	}
+	slices.SortStableFunc(s.NextResizes, earlier)
 	return s
+}
+
+// earlier orders resizes by time; those without a time are last.
+func earlier(a, b nextResize) int {
+	switch {
+	case a.At != nil && b.At != nil:
+		return a.At.Compare(b.At.Time)
+	case a.At != nil:
+		return -1
+	case b.At != nil:
+		return 1
+	}
+	return 0
 }
 
 // finding returns errFinding if any policy needs attention, or the operator is not running.
@@ -163,7 +201,7 @@ func (r statusReport) finding() error {
 }
 
 // Human implements document. It writes a line about the operator unless it runs, a table of policies, and below it a
-// table of blocked resources. Without a policy it writes nothing unless the operator is not running: the note on stderr
+// table of blocked resources and one of next resizes. Without a policy it writes nothing unless the operator is not running: the note on stderr
 // says so.
 func (r statusReport) Human(wide bool) (string, error) {
 	head := ""
@@ -179,7 +217,7 @@ func (r statusReport) Human(wide bool) (string, error) {
 		}
 		return "", nil
 	}
-	return head + output.Text(r.policies(), wide) + output.Below(r.blocked(), wide), nil
+	return head + output.Text(r.policies(), wide) + output.Below(r.blocked(), wide) + output.Below(r.nextResizes(wide), wide), nil
 }
 
 // policies returns the table of policies.
@@ -207,6 +245,21 @@ func (r statusReport) blocked() answers.Table {
 		for _, h := range s.Blocked {
 			t.Add(strings.TrimPrefix(s.Namespace+"/"+s.Name, "/"), h.Workload, h.Container, h.Resource, h.Reason, h.Message)
 		}
+	}
+	return t
+}
+
+// nextResizes returns the table of next resizes, the earliest first within a policy.
+func (r statusReport) nextResizes(wide bool) answers.Table {
+	t := answers.Table{Header: []string{"POLICY", "WORKLOAD", "NEXT RESIZE", "REASON"}}
+	for _, s := range r.Policies {
+		for _, next := range s.NextResizes {
+			t.Add(strings.TrimPrefix(s.Namespace+"/"+s.Name, "/"), next.Workload, next.in, next.Reason)
+		}
+	}
+	if more := len(t.Rows) - mostNextResizes; more > 0 && !wide {
+		t.Rows = t.Rows[:mostNextResizes]
+		t.Add("", fmt.Sprintf("and %d more", more), "", "")
 	}
 	return t
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -114,6 +115,47 @@ func TestStatusSaysThatAdmissionIsDisabled(t *testing.T) {
 	report := newStatusReport([]v1alpha1.AttunePolicy{p}, nil, testNow)
 	assert.Equal(t, "Auto (admission Disabled)", report.policies().Rows[0][2])
 	assert.Equal(t, "Disabled", report.Policies[0].Admission)
+}
+
+// The table of next resizes is sorted by time and bounded. A time in the past means now: the operator is about to act.
+func TestStatusShowsTheNextResizes(t *testing.T) {
+	p := policyWith(time.Hour)
+	p.Namespace = "shop"
+	rec := func(name, reason string, in time.Duration) v1alpha1.AttuneRecommendation {
+		r := v1alpha1.AttuneRecommendation{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop"},
+			Spec:       v1alpha1.AttuneRecommendationSpec{Policy: v1alpha1.PolicyRef{Name: "p"}, Workload: v1alpha1.WorkloadRef{Kind: v1alpha1.KindDeployment, Name: name}},
+			Status:     v1alpha1.AttuneRecommendationStatus{NextResize: &v1alpha1.NextResize{Reason: reason}},
+		}
+		if in != 0 {
+			r.Status.NextResize.At = ptr.To(metav1.NewTime(testNow.Add(in)))
+		}
+		return r
+	}
+	none := rec("none", "", 0)
+	none.Status.NextResize = nil
+	report := newStatusReport([]v1alpha1.AttunePolicy{p}, []v1alpha1.AttuneRecommendation{
+		rec("a", "Quota", 0), rec("b", "CooldownActive", 11*time.Minute+time.Second), rec("c", "Observation", -time.Hour), rec("d", "OutsideSchedule", 30*time.Hour),
+		rec("e", "CooldownActive", 720*time.Hour), none,
+	}, testNow)
+	assert.Equal(t, [][]string{
+		{"shop/p", "Deployment/c", "now", "Observation"},
+		{"shop/p", "Deployment/b", "in 12m", "CooldownActive"},
+		{"shop/p", "Deployment/d", "in 30h", "OutsideSchedule"},
+		{"shop/p", "Deployment/e", "in 30d", "CooldownActive"},
+		{"shop/p", "Deployment/a", "", "Quota"},
+	}, report.nextResizes(false).Rows)
+
+	var many []v1alpha1.AttuneRecommendation
+	for i := range 30 {
+		many = append(many, rec(fmt.Sprintf("w%02d", i), "CooldownActive", time.Minute))
+	}
+	report = newStatusReport([]v1alpha1.AttunePolicy{p}, many, testNow)
+	assert.Len(t, report.Policies[0].NextResizes, 30)
+	rows := report.nextResizes(false).Rows
+	assert.Len(t, rows, mostNextResizes+1)
+	assert.Equal(t, []string{"", "and 10 more", "", ""}, rows[mostNextResizes])
+	assert.Len(t, report.nextResizes(true).Rows, 30, "-o wide has no limit")
 }
 
 func TestNothingToShow(t *testing.T) {

@@ -52,8 +52,13 @@ type ExplainedWorkload struct {
 	Unreadable string `json:"unreadable,omitempty"`
 	// AdmissionWithdrawn is why new pods are created without admission resources, and until when; empty if they get them.
 	AdmissionWithdrawn string `json:"admissionWithdrawn,omitempty"`
+	// Blocked lists what blocks the whole workload, such as a pause or a cooldown, and what lifts it.
+	Blocked []Blocked `json:"blocked,omitempty"`
 	// NextResize says when the next resize of a running pod may start, or what it waits for; empty: none is planned.
 	NextResize string `json:"nextResize,omitempty"`
+	// InitContainers has a sentence for each init container that ends and requests more than the targets of the containers
+	// together, or that an entry of containerPolicies names.
+	InitContainers []string `json:"initContainers,omitempty"`
 	// NewPods is why new pods keep the resources of their template although the mode sizes them, such as the setting
 	// admission; empty: the mode does not size them, or nothing is known to prevent it.
 	NewPods string `json:"newPods,omitempty"`

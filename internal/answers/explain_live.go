@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/constraint"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -52,7 +55,7 @@ func Explain(v View, fields []policy.Field, now time.Time) (Explanation, error) 
 			Identity:  rec.Spec.Identity,
 
 			Unreadable: v.Workload.Unreadable, AdmissionWithdrawn: withdrawal(rec.Status.AdmissionWithdrawn, now), NewPods: newPods(&v),
-			NextResize: NextResize(rec),
+			NextResize: NextResize(rec), Blocked: blocksOf(rec),
 		},
 		Containers: []ExplainedContainer{},
 		Settings:   SettingsOf(fields, rec),
@@ -65,7 +68,7 @@ func Explain(v View, fields []policy.Field, now time.Time) (Explanation, error) 
 		}
 		answer.Containers = append(answer.Containers, container)
 	}
-	answer.NotSized = l.injected()
+	answer.NotSized, answer.Workload.InitContainers = l.injected(), l.initContainers()
 	return answer, nil
 }
 
@@ -99,6 +102,58 @@ func (l liveExplanation) injected() (found []InjectedContainer) {
 	}
 	slices.SortFunc(found, func(a, b InjectedContainer) int { return cmp.Compare(a.Name, b.Name) })
 	return found
+}
+
+// mostInitContainers limits the sentences about init containers.
+const mostInitContainers = 8
+
+// initContainers says which init containers that end keep more of the node reserved than the containers would with their
+// targets, and which have an entry of containerPolicies without effect. The scheduler counts the larger amount as long as
+// the pod lives.
+func (l liveExplanation) initContainers() (sentences []string) {
+	if l.Workload.Template == nil {
+		return nil
+	}
+	spec := &l.Workload.Template.Spec
+	runs := l.withTargets(spec)
+	for _, c := range podview.EndingIn(spec) {
+		var more []string
+		for _, r := range recommender.Resources {
+			if request := podview.ReadSpec(c.Resources)[r].Request; request > runs[r] {
+				more = append(more, fmt.Sprintf("%s of %s (the containers with their targets: %s)", recommender.Format(r, request), r, recommender.Format(r, runs[r])))
+			}
+		}
+		named := l.Settings != nil && l.Settings.Containers[c.Name] != nil && !l.Settings.Resize.Excludes(c.Name)
+		if len(sentences) == mostInitContainers || more == nil && !named {
+			continue
+		}
+		sentence := fmt.Sprintf("Init container %s ends before the other containers start, so attune does not size it.", c.Name)
+		if more != nil {
+			sentence += fmt.Sprintf(" Nodes reserve its request as long as the pod runs: %s. Lower it in the pod template.", strings.Join(more, ", "))
+		}
+		if named {
+			sentence += " Its entry in containerPolicies has no effect."
+		}
+		sentences = append(sentences, sentence)
+	}
+	return sentences
+}
+
+// withTargets returns the requests of the containers of a pod that run as long as it, with their targets, in millicores
+// and bytes.
+func (l liveExplanation) withTargets(spec *corev1.PodSpec) (sum [2]recommender.Amount) {
+	for _, c := range podview.ResizableIn(spec) {
+		size := podview.ReadSpec(c.Resources)
+		for i := range l.Recommendation.Spec.Containers {
+			if stored := &l.Recommendation.Spec.Containers[i]; stored.Name == c.Name {
+				size = resize.Merge(size, resize.Unheld(*stored))
+			}
+		}
+		for _, r := range recommender.Resources {
+			sum[r] += size[r].Request
+		}
+	}
+	return sum
 }
 
 // container explains one container with the stored holds and steps. addPods adds those of the next resize step.
@@ -148,7 +203,7 @@ func (l liveExplanation) addPods(explained *ExplainedContainer, stored *v1alpha1
 			if !l.Settings.For(stored.Name).Of[recommender.Memory].AllowDecrease {
 				whole[recommender.Memory] = podview.Greater(whole[recommender.Memory], template[recommender.Memory])
 			}
-			created = holdsOf(allowed(&facts, template, recommender.Change{Next: whole}).Holds)
+			created = append(holdsOf(allowed(&facts, template, recommender.Change{Next: whole}).Holds), l.limitKept(stored, template, to.move)...)
 		}
 	}
 	for i, pod := range l.Pods {
@@ -180,6 +235,51 @@ func (l liveExplanation) addPods(explained *ExplainedContainer, stored *v1alpha1
 		}
 	}
 	explained.Steps = joinSteps(explained.Steps, stepsOf(shown.change.Steps))
+}
+
+// HasLimitRule reports whether cpu.limits of a container differs from Keep. LimitRanges and Quotas are needed only then.
+func (v View) HasLimitRule() bool {
+	return v.Settings != nil && slices.ContainsFunc(v.Recommendation.Spec.Containers, func(c v1alpha1.ContainerTarget) bool {
+		return v.Settings.For(c.Name).Of[recommender.CPU].Limits != (recommender.LimitRule{})
+	})
+}
+
+// limitKept returns why new pods keep a CPU limit that cpu.limits removes, or get a lower one than its rule: the webhook
+// decides so for the same reasons.
+func (l liveExplanation) limitKept(stored *v1alpha1.ContainerTarget, template recommender.Size, move recommender.Move) []Hold {
+	rule, was, target := move.Settings.Of[recommender.CPU].Limits, template[recommender.CPU], podview.FromResources(stored.Target)[recommender.CPU]
+	if was.Limit == 0 || target.Request == 0 || slices.ContainsFunc(stored.Holds, func(h Hold) bool { return h.Resource == recommender.CPU.String() }) {
+		return nil
+	}
+	bounds := constraint.BoundsOf(podview.Pointers(l.LimitRanges))
+	why := ""
+	switch limit := rule.Limit(was, was.Limit, target.Request, move.CPULimitFloor); {
+	case rule.Remove && move.Guaranteed:
+		why = "the CPU limit stays: " + constraint.GuaranteedNeedsLimit
+	case rule.Remove:
+		if needed := cmp.Or(constraint.CPULimitNeeded(&bounds, podview.Map(podview.Pointers(l.Quotas), constraint.QuotaLeftOf)), l.sandbox()); needed != "" {
+			why = "the CPU limit stays: " + needed
+		}
+	case rule.Sets() && !move.Guaranteed:
+		fitted := bounds.Container[recommender.CPU].Clamp(recommender.CPU, recommender.Allocation{Request: target.Request, Limit: limit}, was).Limit
+		if fitted < limit {
+			why = fmt.Sprintf("cpu.limits asks for a limit of %s, and a LimitRange of the namespace allows %s. Raise its max of CPU", recommender.Format(recommender.CPU, limit), recommender.Format(recommender.CPU, fitted))
+		}
+	}
+	if why == "" {
+		return nil
+	}
+	return []Hold{{Resource: recommender.CPU.String(), Reason: constraint.LimitNeeded, Message: why}}
+}
+
+// sandbox returns why a pod of a runtime class with an overhead keeps CPU limits; empty: the pod template sets none.
+// Kubernetes adds the overhead of the class at admission, so the running pods have it.
+func (l liveExplanation) sandbox() string {
+	overhead := func(p *corev1.PodSpec) bool { return !p.Overhead.Memory().IsZero() }
+	if overhead(&l.Workload.Template.Spec) || slices.ContainsFunc(l.Pods, func(p *corev1.Pod) bool { return overhead(&p.Spec) }) {
+		return constraint.SandboxNeedsLimit
+	}
+	return ""
 }
 
 // factsOfTemplate returns the facts of a created pod and one of its containers.
@@ -255,6 +355,14 @@ func (h heading) unmeasured(r recommender.Resource) bool {
 	})
 }
 
+// blocksOf returns what blocks the resizes of the whole workload. ModeMeans says what a mode blocks, and NewPods what
+// blocks the size of new pods.
+func blocksOf(rec *v1alpha1.AttuneRecommendation) []Blocked {
+	return slices.DeleteFunc(BlockedOfWorkload(rec), func(b Blocked) bool {
+		return b.Container != "" || b.Reason == SeedBlocked || b.Reason == resize.ReasonMode
+	})
+}
+
 // newPods says why new pods keep the resources of their template although the mode sizes them; empty: nothing prevents it,
 // or it is not known.
 func newPods(v *View) string {
@@ -270,16 +378,45 @@ func newPods(v *View) string {
 	return "New pods keep the resources of their template: " + why + "."
 }
 
-// NextResize says when the next resize of a running pod may start, or what it waits for; empty: none is planned.
+// NextResize says when the next resize of a running pod may start, or what it waits for; empty: none is planned. The
+// message of the condition ResizeBlocked says what lifts its reasons.
 func NextResize(rec *v1alpha1.AttuneRecommendation) string {
-	switch next := rec.Status.NextResize; {
-	case next == nil:
+	next := rec.Status.NextResize
+	if next == nil {
 		return ""
-	case next.At != nil:
-		return fmt.Sprintf("Next resize: not before %s (%s).", next.At.UTC().Format(time.RFC3339), next.Reason)
-	default:
-		return fmt.Sprintf("Next resize: no time is known (%s).", next.Reason)
 	}
+	sentence := fmt.Sprintf("Next resize: no time is known (%s).", next.Reason)
+	if next.At != nil {
+		sentence = fmt.Sprintf("Next resize: not before %s (%s).", next.At.UTC().Format(time.RFC3339), next.Reason)
+	}
+	switch next.Reason {
+	case v1alpha1.ReasonObservation:
+		sentence += " attune observes the last resize until then, and reverts it after a regression."
+	case v1alpha1.ReasonInProgress:
+		sentence += " It follows after the resize in progress is accepted and observed."
+	}
+	return sentence
+}
+
+// DueIn returns the time until then for a table: "now", also for a time in the past, or "in 12m", rounded up. Empty: no
+// time is known. It has at most 9 characters.
+func DueIn(at *metav1.Time, now time.Time) string {
+	if at == nil {
+		return ""
+	}
+	const day = 24 * time.Hour
+	up := func(unit time.Duration) int64 { return int64((at.Sub(now) + unit - 1) / unit) }
+	switch left := at.Sub(now); {
+	case left <= 0:
+		return "now"
+	case left <= 2*time.Hour:
+		return fmt.Sprintf("in %dm", up(time.Minute))
+	case left <= 3*day:
+		return fmt.Sprintf("in %dh", up(time.Hour))
+	case left <= 99999*day:
+		return fmt.Sprintf("in %dd", up(day))
+	}
+	return "in years"
 }
 
 // withdrawal says why admission sets no resources on the new pods of a workload; empty: it sets them.

@@ -339,3 +339,110 @@ func TestLiveSaysWhyAdmissionSizesNoNewPods(t *testing.T) {
 		})
 	}
 }
+
+// What blocks the whole workload comes first, because without it the next sizes look like a promise.
+func TestExplainSaysWhatBlocksTheWorkload(t *testing.T) {
+	rec := stored()
+	rec.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionResizeBlocked, Status: metav1.ConditionTrue, Reason: "Skipped", Message: "the workload has the annotation attune.io/skip"}}
+	rec.Spec.SeedBlocked = "no data"
+	answer, err := answers.Explain(live(rec), nil, time.Time{})
+	require.NoError(t, err)
+	assert.Equal(t, []answers.Blocked{{Workload: "Deployment/web", Reason: "Skipped", Message: "the workload has the annotation attune.io/skip"}}, answer.Workload.Blocked)
+	text, err := answer.Human(false)
+	require.NoError(t, err)
+	assert.Contains(t, text, "in mode Auto\nBlocked, Skipped: the workload has the annotation attune.io/skip\n")
+
+	rec.Status.Conditions[0].Reason = "Mode"
+	answer, err = answers.Explain(live(rec), nil, time.Time{})
+	require.NoError(t, err)
+	assert.Empty(t, answer.Workload.Blocked, "the sentence about the mode says it")
+}
+
+// A CPU limit that stays, or stays lower, although cpu.limits asks for another, has its reason and what lifts it.
+func TestExplainSaysWhyACPULimitStays(t *testing.T) {
+	two := corev1.ResourceList{"cpu": resource.MustParse("2")}
+	remove, ratio := recommender.LimitRule{Remove: true}, recommender.LimitRule{Thousandths: 50000}
+	ranges := func(item corev1.LimitRangeItem) func(*answers.View) {
+		item.Type = corev1.LimitTypeContainer
+		return func(v *answers.View) {
+			v.LimitRanges = []corev1.LimitRange{{Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{item}}}}
+		}
+	}
+	quota := func(name corev1.ResourceName) func(*answers.View) {
+		return func(v *answers.View) {
+			v.Quotas = []corev1.ResourceQuota{{Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{name: resource.MustParse("10")}}}}
+		}
+	}
+	const ofRange = "new pods: the CPU limit stays: a LimitRange of the namespace has a default, max or maxLimitRequestRatio of CPU. Remove it"
+	for name, c := range map[string]struct {
+		rule recommender.LimitRule
+		edit func(*answers.View)
+		want string
+	}{
+		"nothing needs it":    {remove, func(*answers.View) {}, ""},
+		"Keep":                {recommender.LimitRule{}, ranges(corev1.LimitRangeItem{Default: two}), ""},
+		"a default":           {remove, ranges(corev1.LimitRangeItem{Default: two}), ofRange},
+		"a max":               {remove, ranges(corev1.LimitRangeItem{Max: two}), ofRange},
+		"a min alone":         {remove, ranges(corev1.LimitRangeItem{Min: two}), ""},
+		"a quota of limits":   {remove, quota("limits.cpu"), "new pods: the CPU limit stays: a ResourceQuota of the namespace counts limits.cpu, and rejects containers without one. Remove limits.cpu from it"},
+		"a quota of requests": {remove, quota("requests.cpu"), ""},
+		"Guaranteed":          {remove, func(v *answers.View) { v.Workload.Template = template(size(500, 500, 1<<30, 1<<30)) }, "new pods: the CPU limit stays: the pod is Guaranteed, and without the limit it would be Burstable. Set a request below a limit in the pod template"},
+		"a ratio above a max": {ratio, ranges(corev1.LimitRangeItem{Max: two}), "new pods: cpu.limits asks for a limit of 10, and a LimitRange of the namespace allows 2. Raise its max of CPU"},
+		"a ratio":             {ratio, func(*answers.View) {}, ""},
+		"the mode sizes no pods": {remove, func(v *answers.View) {
+			v.Recommendation.Spec.Mode = v1alpha1.UpdateRecommend
+			ranges(corev1.LimitRangeItem{Max: two})(v)
+		}, ""},
+		"CPU is blocked": {remove, func(v *answers.View) {
+			v.Recommendation.Spec.Containers[0].Holds = []v1alpha1.Hold{{Resource: "cpu", Reason: "HPA"}}
+			ranges(corev1.LimitRangeItem{Max: two})(v)
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := live(stored())
+			v.Settings.Recommender.Of[recommender.CPU].Limits = c.rule
+			c.edit(&v)
+			said := ""
+			for _, h := range only(t, v).Holds {
+				if h.Reason == "CPULimitNeeded" {
+					said = h.Message
+				}
+			}
+			assert.Equal(t, c.want, said)
+		})
+	}
+}
+
+// An init container that requests more than all other containers keeps that much of the node reserved, so that the targets
+// save less than they seem to.
+func TestExplainNamesInitContainersThatAreNotSized(t *testing.T) {
+	always := corev1.ContainerRestartPolicyAlways
+	v := live(stored())
+	v.Workload.Template.Spec.InitContainers = []corev1.Container{
+		{Name: "small", Resources: podview.ToRequirements(size(100, 100, 128<<20, 128<<20))},
+		{Name: "proxy", Resources: podview.ToRequirements(size(100, 0, 128<<20, 0)), RestartPolicy: &always},
+		{Name: "migrate", Resources: podview.ToRequirements(size(2000, 2000, 1<<30, 1<<30))},
+	}
+	said := func() []string {
+		answer, err := answers.Explain(v, nil, time.Time{})
+		require.NoError(t, err)
+		text, err := answer.Human(false)
+		require.NoError(t, err)
+		for _, sentence := range answer.Workload.InitContainers {
+			assert.Contains(t, text, sentence+"\n")
+		}
+		return answer.Workload.InitContainers
+	}
+	const migrate = "Init container migrate ends before the other containers start, so attune does not size it. Nodes reserve its request as long as the pod runs: 2 of cpu (the containers with their targets: 300m). Lower it in the pod template."
+	assert.Equal(t, []string{migrate}, said())
+
+	v.Settings.Containers = map[string]*policy.ContainerSettings{"small": {}}
+	assert.Equal(t, []string{"Init container small ends before the other containers start, so attune does not size it. Its entry in containerPolicies has no effect.", migrate}, said())
+
+	for range 100 {
+		v.Workload.Template.Spec.InitContainers = append(v.Workload.Template.Spec.InitContainers, v.Workload.Template.Spec.InitContainers[2])
+	}
+	assert.Len(t, said(), 8)
+	v.Workload.Template = nil
+	assert.Empty(t, said())
+}

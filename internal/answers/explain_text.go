@@ -63,7 +63,10 @@ func (w *explanationWriter) workload(of *ExplainedWorkload) {
 	if means := of.ModeMeans(); means != "" {
 		w.line("%s", means)
 	}
-	for _, sentence := range []string{of.NextResize, of.AdmissionWithdrawn, of.NewPods} {
+	for _, b := range of.Blocked {
+		w.line("Blocked, %s: %s", b.Reason, b.Message)
+	}
+	for _, sentence := range append([]string{of.NextResize, of.AdmissionWithdrawn, of.NewPods}, of.InitContainers...) {
 		if sentence != "" {
 			w.line("%s", sentence)
 		}

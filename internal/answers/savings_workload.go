@@ -36,6 +36,9 @@ type View struct {
 	// NotSized is why the webhook does not size new pods of the namespace although the settings do, as a clause; empty: it
 	// does, or it is not known.
 	NotSized string
+	// LimitRanges and Quotas of the namespace; nil: there are none, or they are not known.
+	LimitRanges []corev1.LimitRange
+	Quotas      []corev1.ResourceQuota
 	// Pods are the running pods of the workload; nil if they cannot be read.
 	Pods []*corev1.Pod
 }

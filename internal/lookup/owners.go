@@ -219,6 +219,19 @@ func PodsOnNode(ctx context.Context, reader client.Reader, node string) ([]*core
 	return podview.Pointers(list.Items), err
 }
 
+// Constraints lists the LimitRanges and ResourceQuotas of a namespace.
+func Constraints(ctx context.Context, reader client.Reader, namespace string, options ...client.ListOption) ([]corev1.LimitRange, []corev1.ResourceQuota, error) {
+	limits, quotas := &corev1.LimitRangeList{}, &corev1.ResourceQuotaList{}
+	options = append(slices.Clone(options), client.InNamespace(namespace))
+	if err := reader.List(ctx, limits, options...); err != nil {
+		return nil, nil, fmt.Errorf("listing limit ranges: %w", err)
+	}
+	if err := reader.List(ctx, quotas, options...); err != nil {
+		return nil, nil, fmt.Errorf("listing quotas: %w", err)
+	}
+	return limits.Items, quotas.Items, nil
+}
+
 // Namespace returns an empty object for a namespace as the cache has it: metadata only.
 func Namespace() *metav1.PartialObjectMetadata {
 	of := &metav1.PartialObjectMetadata{}

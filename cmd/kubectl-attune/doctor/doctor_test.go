@@ -110,6 +110,14 @@ func TestOperator(t *testing.T) {
 	assert.Equal(t, Problem, level(t, installed(controller(ptr.To[int32](2), 0)), "operator"))
 	assert.Equal(t, Warning, level(t, installed(controller(ptr.To[int32](2), 1)), "operator"))
 	assert.Equal(t, OK, level(t, installed(controller(nil, 1)), "operator"))
+
+	// A rollout that stands, such as with an image that cannot be pulled, has all old replicas ready.
+	stands := controller(ptr.To[int32](2), 2)
+	stands.Status.Replicas, stands.Status.UpdatedReplicas = 3, 1
+	results := of(installed(stands), "operator")
+	require.Len(t, results, 1)
+	assert.Equal(t, Warning, results[0].Result)
+	assert.Contains(t, results[0].Sentence, "the rollout of Deployment attune is not complete: 1 of its 3 pods have the newest template")
 }
 
 // Without the controller, the webhook alone resizes no running pods.
@@ -207,8 +215,8 @@ func TestPoliciesAndTheirUsage(t *testing.T) {
 		{v1alpha1.ReasonStaleData, time.Hour, OK, Problem},
 		{v1alpha1.ReasonPrometheusUnavailable, time.Hour, OK, Problem},
 		{v1alpha1.ReasonInsufficientData, time.Hour, OK, Warning},
-		{"", time.Hour, Problem, OK},
-		{"", time.Minute, OK, OK},
+		{"", time.Hour, Problem, Unknown},
+		{"", time.Minute, OK, Unknown},
 	} {
 		seen := &Seen{Scope: Scope{Now: now}, Policies: Read[v1alpha1.AttunePolicy]{Value: []v1alpha1.AttunePolicy{policyIn("api", c.reason, c.age)}}}
 		assert.Equal(t, c.policies, level(t, seen, "policies"), c.reason)

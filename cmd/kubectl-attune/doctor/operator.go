@@ -46,6 +46,8 @@ func replicas(deployments Read[appsv1.Deployment], f *findings) (names []string)
 			f.add(Problem, describe, "no replica of Deployment %s is ready", d.Name)
 		case ready < wanted:
 			f.add(Warning, describe, "%d of %d replicas of Deployment %s are ready", ready, wanted, d.Name)
+		case d.Status.Replicas > d.Status.UpdatedReplicas || d.Status.ObservedGeneration < d.Generation:
+			f.add(Warning, describe, "the rollout of Deployment %s is not complete: %d of its %d pods have the newest template. Its old pods are ready", d.Name, d.Status.UpdatedReplicas, d.Status.Replicas)
 		}
 	}
 	return names

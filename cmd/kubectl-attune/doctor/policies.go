@@ -73,11 +73,11 @@ func usage(seen *Seen, f *findings) {
 	if f.unreadable("AttuneRecommendations", seen.Recommendations.Err) || unread {
 		return
 	}
-	stale := map[string]bool{}
+	stale, reconciled := map[string]bool{}, false
 	all := seen.policies()
 	for _, p := range all {
 		ready := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
-		stale[named(p)] = ready != nil && unusable(p, ready, f)
+		stale[named(p)], reconciled = ready != nil && unusable(p, ready, f), reconciled || ready != nil
 	}
 	for _, rec := range seen.Recommendations.all() {
 		hold := staleHold(rec)
@@ -89,6 +89,8 @@ func usage(seen *Seen, f *findings) {
 	}
 	if len(all) == 0 {
 		f.fine("no usage data is needed without a policy")
+	} else if !reconciled {
+		f.add(Unknown, "", "usage is not known yet: the operator has not reconciled a policy")
 	}
 	f.fine("usage data is up to date for all policies")
 }
