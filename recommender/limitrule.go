@@ -35,8 +35,8 @@ func (l LimitRule) Limit(original Allocation, has, request, floor Amount) Amount
 	return max(limit, leastLimit(original, request), min(floor, has))
 }
 
-// MostRequest is the highest request, in millicores, whose limit does not exceed Max; 0: no bound. It bounds a request that
-// is no need, such as that of a startup boost: the limit rises with any other request.
+// MostRequest is the highest request, in millicores, whose limit does not exceed Max; 0: no bound. It bounds a
+// request that is no need, such as that of a startup boost: the limit rises with any other request.
 func (l LimitRule) MostRequest(original Allocation) Amount {
 	if !l.Sets() || l.Max == 0 || original.Limit == 0 {
 		return 0

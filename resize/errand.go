@@ -47,9 +47,9 @@ const (
 	// restores: no setting that stops attune blocks them: neither a pause nor attune.io/skip, an excluded container or a
 	// VPA. They are sent once per kill, and only while no other writer has resized the pod, so they conflict with none.
 	restores
-	// boosts: the end of a boost belongs to a pod's start. It waits only after a regression (backedOff): otherwise a pod
-	// that needs its boost would be lowered and reverted for ever. No HPA blocks it: the autoscaler should calculate
-	// with the size without the boost.
+	// boosts: the end of a boost belongs to a pod's start. It completes what admission began, so it waits for no pause,
+	// mode or excluded container, but only after a regression (backedOff): otherwise a pod that needs its boost would be
+	// lowered and reverted for ever. No HPA blocks it: the autoscaler should calculate with the size without the boost.
 	boosts
 	// reboosts belong to the start of a container, so they wait for no wave, schedule, rollout, fresh data or cooldown.
 	// An HPA that scales on the CPU request blocks them, because the replicas are counted while the pod starts.

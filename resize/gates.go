@@ -29,9 +29,9 @@ type row[F any] struct {
 // gates apply in order; the first one that refuses gives the reason. Gates for users' own settings come first: users
 // look for that reason, and these gates are the cheapest.
 var gates = []row[gate]{
-	{paused, steps | answers | boosts | reboosts | spikes | stopping, reasons{ReasonPaused}},
-	{mode, steps | answers | boosts | reboosts | spikes | stopping, reasons{ReasonMode}},
-	{workloadPaused, steps | answers | boosts | reboosts | spikes | stopping, reasons{ReasonWorkloadPaused}},
+	{paused, steps | answers | reboosts | spikes | stopping, reasons{ReasonPaused}},
+	{mode, steps | answers | reboosts | spikes | stopping, reasons{ReasonMode}},
+	{workloadPaused, steps | answers | reboosts | spikes | stopping, reasons{ReasonWorkloadPaused}},
 	{optedOut, all&^restores | stopping, reasons{ReasonSkipped}},
 	{tooLarge, steps, reasons{ReasonTooLarge}},
 	{incomplete, all &^ steps, reasons{ReasonTooLarge}},
@@ -54,7 +54,7 @@ var gates = []row[gate]{
 
 // narrowings run in order, after all gates. They remove a container's resource from a plan, or bring it within a range.
 var narrowings = []row[narrowing]{
-	{withoutExcluded, all &^ restores, reasons{ReasonExcluded}},
+	{withoutExcluded, all &^ (restores | boosts), reasons{ReasonExcluded}},
 	{withoutUncontrolled, steps | answers | reboosts, reasons{ReasonNotControlled}},
 	{withinCooldown, steps, reasons{ReasonCooldown}},
 	{withoutHeld, steps | answers | reboosts, reasons{ReasonHPA}},
@@ -70,6 +70,7 @@ var lastGates = []row[gate]{
 	{restartsLastReplica, steps | undos | boosts | spikes, reasons{ReasonSingleReplica, ReasonReplicasNotReady}},
 	{disruptionBudgets, steps | undos | boosts | spikes, reasons{ReasonDisruptionBudget}},
 	{limitRange, all | reverts, reasons{ReasonLimitRange, ReasonQOSClass}},
+	{unspecified, boosts | spikes, reasons{ReasonQuota}},
 	{quota, all&^(boosts|spikes) | reverts | begins, reasons{ReasonQuota}},
 	{nodeRoom, steps | answers | reboosts | begins, reasons{ReasonNoRoom}},
 	{triedLately, all, reasons{ReasonRefused, ReasonInfeasible, ReasonNodeBlocked, ReasonTooManyOOMs, ReasonPodLimitBehind, ReasonNotRunning}},

@@ -79,7 +79,7 @@ func limitRange(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 	for _, item := range constraint.Items(in.Namespace.LimitRanges, corev1.LimitTypeContainer) {
 		for _, c := range podview.AllContainers(after) {
 			if v := constraint.ViolationOf(item, c.Resources.Requests, c.Resources.Limits); v != nil {
-				return Refuse(ReasonLimitRange, "a LimitRange does not allow container %s: %s", c.Name, sentence(v))
+				return Refuse(ReasonLimitRange, "a LimitRange does not allow container %s: %s%s", c.Name, sentence(v), lifted(v, c))
 			}
 		}
 	}
@@ -97,8 +97,8 @@ func defaultsAdded(pod *corev1.Pod, in GateInput) *Refusal {
 		for _, c := range podview.AllContainers(pod) {
 			if name := constraint.Missing(c.Resources.Limits, item.Default); name != "" {
 				q := item.Default[name]
-				return Refuse(ReasonLimitRange, "container %s has no %s limit, and a LimitRange newer than the pod would add one of %s",
-					c.Name, name, q.String())
+				return Refuse(ReasonLimitRange, "container %s has no %s limit, and a LimitRange newer than the pod would add one of %s. %s, or remove the default",
+					c.Name, name, q.String(), setAndReplace)
 			}
 			name := constraint.Missing(c.Resources.Requests, item.DefaultRequest)
 			if name == "" {
@@ -127,6 +127,14 @@ func requestAdded(pod *corev1.Pod, c *corev1.Container, name corev1.ResourceName
 	return nil
 }
 
+// lifted ends a message about a rule that a container breaks because it has no limit, with what lifts it.
+func lifted(v *constraint.Violation, c *corev1.Container) string {
+	if _, limited := c.Resources.Limits[v.Name]; limited || v.Rule == constraint.RuleMin {
+		return ""
+	}
+	return ". It has no limit, and the API server rejects each resize of the pod. " + setAndReplace + ", or remove the rule"
+}
+
 // sentence formats a violated rule as the end of a message.
 func sentence(v *constraint.Violation) string {
 	switch v.Rule {
@@ -146,27 +154,49 @@ func quota(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 	if len(in.Namespace.Quotas) == 0 {
 		return nil
 	}
-	after := p.Apply(pod)
+	if refusal := unspecified(pod, p, in); refusal != nil {
+		return refusal
+	}
 	growth := GrowthOf(pod, p)
 	for _, q := range in.Namespace.Quotas {
 		if !constraint.Covers(&q, pod) {
 			continue
 		}
 		for _, name := range constraint.Names(q.Status.Hard) {
-			counted, ok := constraint.CountedBy(name)
-			if !ok {
-				continue
-			}
-			if c := counted.Unspecified(after); c != "" {
-				return Refuse(ReasonQuota, "quota %s requires container %s to set %s, which a resize cannot add", q.Name, c, name)
-			}
-			if refusal := exceeded(q, name, growth, in.Namespace.Reserved, counted); refusal != nil {
-				return refusal
+			if counted, ok := constraint.CountedBy(name); ok {
+				if refusal := exceeded(q, name, growth, in.Namespace.Reserved, counted); refusal != nil {
+					return refusal
+				}
 			}
 		}
 	}
 	return nil
 }
+
+// unspecified refuses every resize of a pod with a container that does not set an amount that a quota counts, for
+// example because admission removed its CPU limit before the quota was there.
+func unspecified(pod *corev1.Pod, p Plan, in GateInput) *Refusal {
+	if len(in.Namespace.Quotas) == 0 {
+		return nil
+	}
+	after := p.Apply(pod)
+	for _, q := range in.Namespace.Quotas {
+		if !constraint.Covers(&q, pod) {
+			continue
+		}
+		for _, name := range constraint.Names(q.Status.Hard) {
+			if counted, ok := constraint.CountedBy(name); ok {
+				if c := counted.Unspecified(after); c != "" {
+					return Refuse(ReasonQuota, "quota %s requires container %s to set %s, and the API server rejects each resize of the pod. %s, or remove %[3]s from the quota", q.Name, c, name, setAndReplace)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// setAndReplace is what lifts a refusal because of a limit that a container lacks.
+const setAndReplace = "Set it in the pod template, set cpu.limits to Keep and replace the pods"
 
 // exceeded refuses growth beyond one amount of a quota, for now: a quota may be raised, and other pods may free room.
 func exceeded(q corev1.ResourceQuota, name corev1.ResourceName, growth, promised recommender.Size, counted constraint.Counted) *Refusal {

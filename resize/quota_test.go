@@ -76,6 +76,39 @@ func TestQuota(t *testing.T) {
 	}
 }
 
+// A quota or LimitRange that requires CPU limits is newer than pods whose limit was removed at admission: the API
+// server rejects each resize of them. All kinds of resizes have one reason, with what lifts it, and nothing is sent.
+func TestNoResizeOfAPodThatLacksARequiredCPULimit(t *testing.T) {
+	const lifts = ". Set it in the pod template, set cpu.limits to Keep and replace the pods, or remove "
+	container := func(item corev1.LimitRangeItem) []corev1.LimitRange {
+		item.Type = corev1.LimitTypeContainer
+		return []corev1.LimitRange{{Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{item}}}}
+	}
+	for name, c := range map[string]struct {
+		quotas []corev1.ResourceQuota
+		ranges []corev1.LimitRange
+		want   string
+	}{
+		"a quota": {quotas: []corev1.ResourceQuota{quotaOf(corev1.ResourceLimitsCPU, "10", "1")}, want: "limits.cpu, and the API server rejects each resize of the pod" + lifts + "limits.cpu from the quota"},
+		"a maximum": {ranges: container(corev1.LimitRangeItem{Max: list("2", "")}),
+			want: "cpu must have a limit, and be at most 2. It has no limit, and the API server rejects each resize of the pod" + lifts + "the rule"},
+		"a ratio":   {ranges: container(corev1.LimitRangeItem{MaxLimitRequestRatio: list("4", "")}), want: "It has no limit, and the API server rejects each resize of the pod" + lifts + "the rule"},
+		"a default": {ranges: container(corev1.LimitRangeItem{Default: list("2", "")}), want: "would add one of 2" + lifts + "the default"},
+	} {
+		pod := running(size(500, 0, 512, 1024))
+		for _, wave := range []string{"", WaveBoost, WaveSpike, WaveTemplate, WaveRestore, WaveReboost} {
+			plan, refusal := PlanFor(pod, wish(size(400, 0, 400, 1024)), able(), noon)
+			require.Nil(t, refusal)
+			plan.Wave = wave
+			_, refusal = Admit(pod, plan, world(func(w *GateInput) { w.Namespace.Quotas, w.Namespace.LimitRanges = c.quotas, c.ranges }))
+			if assert.NotNil(t, refusal, "%s, wave %q", name, wave) {
+				assert.Contains(t, refusal.Message, c.want, "%s, wave %q", name, wave)
+				assert.False(t, refusal.Transient, "only a user lifts it")
+			}
+		}
+	}
+}
+
 func classed(class string) *corev1.Pod {
 	return with(web(), func(p *corev1.Pod) { p.Spec.PriorityClassName = class })
 }

@@ -191,6 +191,9 @@ type Verdict struct {
 	Container string
 	// Inconclusive is true if another cause than the resize also explains the symptoms.
 	Inconclusive bool
+	// Again is true if an inconclusive verdict is to be judged again, however often the observation was extended: the
+	// other cause passes.
+	Again bool
 	// Measured is true if only the usage source shows the regression, and not the pod's status.
 	Measured bool
 	// OtherKill is true if a container was OOM killed whose memory the resize did not change.

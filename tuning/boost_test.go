@@ -89,13 +89,52 @@ func TestStepsLeaveABoostAlone(t *testing.T) {
 	assert.NotEmpty(t, tuning.Decide(heading(w, sizeOf(100, 0, 512, 1024))).Writes, "a note that is not about this workload is none")
 }
 
-// The policy has no boost any more, or its mode changes no running pods.
+// The policy has no boost any more: it ends with readiness.
 func TestABoostWhosePolicyChanged(t *testing.T) {
 	w := boosting(t, startsWithMore(t, "web-1", time.Second))
 	w.Policy.Settings.StartupBoost = nil
-	assert.Len(t, tuning.Decide(w).Writes, 1, "it ends with readiness")
-	w.Policy.Settings.Resize.Mode = v1alpha1.UpdateRecommend
-	assert.Empty(t, tuning.Decide(w).Writes)
+	assert.Len(t, tuning.Decide(w).Writes, 1)
+}
+
+// What stops attune stops no boost that has begun from ending: the pod would keep CPU that was meant for minutes.
+func TestBoostsEndWhileAttuneIsStopped(t *testing.T) {
+	for name, stop := range map[string]func(*tuning.View){
+		"another mode":          func(w *tuning.View) { w.Policy.Settings.Resize.Mode = v1alpha1.UpdateRecommend },
+		"mode Off of container": func(w *tuning.View) { w.Policy.Settings.Resize.Excluded = map[string]bool{"app": true} },
+		"the kill switch":       func(w *tuning.View) { w.Policy.Settings.Resize.Paused = []string{"cluster"} },
+		"a paused workload":     func(w *tuning.View) { w.Workload.Annotations = map[string]string{v1alpha1.PausedAnnotation: "true"} },
+		"paused by attune": func(w *tuning.View) {
+			w.Rec.Status.Paused = &v1alpha1.PausedState{Since: metav1.Time{Time: now}, Reason: "leak"}
+		},
+		"an invalid policy": func(w *tuning.View) { w.Policy.Usable = false },
+		"a deleted policy": func(w *tuning.View) {
+			w.Policy.Usable, w.Policy.Gone, w.Policy.Settings.StartupBoost = false, true, nil
+		},
+		"no target": func(w *tuning.View) { w.Rec.Spec.Containers = nil },
+	} {
+		w := boosting(t, startsWithMore(t, "web-1", time.Hour))
+		stop(&w)
+		d := tuning.Decide(w)
+		if assert.Len(t, d.Writes, 1, name) {
+			assert.Equal(t, resize.WaveBoost, d.Writes[0].Plan.Wave, name)
+			assert.Equal(t, recommender.Amount(200), d.Writes[0].Plan.Moves[0].To[recommender.CPU].Request, name)
+		}
+	}
+	for name, stop := range map[string]func(*tuning.View){
+		"attune.io/skip":     func(w *tuning.View) { w.Workload.Annotations = map[string]string{v1alpha1.SkipAnnotation: "true"} },
+		"a deleted workload": func(w *tuning.View) { w.Workload = nil },
+		"its object is being deleted": func(w *tuning.View) {
+			w.Rec.DeletionTimestamp, w.Rec.Finalizers = &metav1.Time{Time: now}, []string{"x"}
+		},
+		"in time": func(w *tuning.View) {
+			w.Policy.Settings.Resize.Mode = v1alpha1.UpdateRecommend
+			w.Pods = []*corev1.Pod{startsWithMore(t, "web-1", time.Minute)}
+		},
+	} {
+		w := boosting(t, startsWithMore(t, "web-1", time.Hour))
+		stop(&w)
+		assert.Empty(t, tuning.Decide(w).Writes, name)
+	}
 }
 
 // After its observation no size is stored as verified, and no cooldown begins.

@@ -122,6 +122,11 @@ func TestEveryInputReachesTheJudge(t *testing.T) {
 	for _, pod := range w.Pods {
 		unreadySince(pod, 30*time.Second)
 	}
+	want.Evicted = true
+	evicted := w.Pods[0].DeepCopy()
+	evicted.UID, evicted.DeletionTimestamp = "evicted", &metav1.Time{Time: now}
+	evicted.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}}
+	w.Pods = append(w.Pods, evicted)
 	feeds(t, want, w.SignalsOf(d.Status().Records[0]))
 }
 

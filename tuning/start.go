@@ -41,21 +41,24 @@ type starter struct {
 // startResizes starts new resizes that the gates and the wave allow. It returns why pods are not resized although they
 // are not at their targets, or nil.
 //
-// The order matters. Pods that crash since creation are fixed even while the workload is paused. Boosts end before a
-// wave begins, because both need records, and the number of records is bounded.
+// The order matters. Pods that crash since creation are fixed even while the workload is paused, and boosts end
+// whatever stops attune. They end before a wave begins, because both need records, and the number of records is
+// bounded.
 func (d *starter) startResizes() *resize.Refusal {
 	if refusal := d.view.Autoscalers.Refusal(); refusal != nil && d.view.sizesPods() {
 		return refusal
 	}
+	if d.view.resizesPods() {
+		d.restoreBirths()
+	}
+	d.takeBoostsBack()
 	if !d.view.resizesPods() {
 		return nil
 	}
-	d.restoreBirths()
 	// Reported even if no pod needs a resize, because a pause needs attention.
 	if d.pauses.paused != nil {
 		return resize.PausedItself(*d.pauses.paused)
 	}
-	d.takeBoostsBack()
 	d.evictor.evictForRoom()
 	// Pods of Jobs and CronJobs are sized at admission, because a regression would lose their work. Here only
 	// OOM-killed ones are resized; beginUrgent also raises them before an OOM kill.
@@ -236,8 +239,12 @@ func (d *starter) wave(plans []resize.Plan) []resize.Plan {
 	return resize.Wave(d.promoted(plans), d.records.open, d.learned.verified, len(d.view.Live()), d.view.Policy.Settings.Resize, d.view.unreachable(d.records.open))
 }
 
-// takeBoostsBack begins to end the CPU boosts that are over, up to the maximum number of records.
+// takeBoostsBack begins to end the CPU boosts that are over, up to the maximum number of records. A deleted policy or
+// another mode does not leave them: they were meant for minutes.
 func (d *starter) takeBoostsBack() {
+	if d.view.Workload == nil || d.view.Rec.DeletionTimestamp != nil {
+		return
+	}
 	for _, pod := range d.view.Live() {
 		boosted := d.view.boosted(pod)
 		if len(boosted) == 0 || d.records.has(pod) || d.view.Looked.Unread.of(pod) != nil {

@@ -236,10 +236,17 @@ func (v *View) signals(record v1alpha1.ResizeRecord) harm.Signals {
 	signals.Rollout = v.owner().Rollout.InProgress && !v.standingRollout().newest[record.PodUID]
 	signals.NodeBooted = v.Nodes[record.Node].Booted
 	signals.NodeNotReady = v.nodeNotReady(record.Node)
+	signals.Evicted = slices.ContainsFunc(v.Pods, evicted)
 	if pod := v.Pod(record.PodUID); pod != nil && (anyContainerTerminated(pod) || !podview.IsReady(pod)) {
 		signals.SiblingsUnready = harm.SiblingsUnready(v.Pods, record, v.Rec.Status.Records, v.nodeNotReady)
 	}
 	return signals
+}
+
+// evicted reports whether a pod is being deleted because it was evicted or preempted.
+func evicted(pod *corev1.Pod) bool {
+	c := podview.Condition(pod, corev1.DisruptionTarget)
+	return pod.DeletionTimestamp != nil && c != nil && c.Status == corev1.ConditionTrue
 }
 
 // nodeNotReady reports that a node is known and not ready. A node that could not be read counts as ready: missing

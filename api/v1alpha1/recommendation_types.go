@@ -662,7 +662,7 @@ type ResizeRecord struct {
 	// WatchUntil is when the observation period ends.
 	// +optional
 	WatchUntil *metav1.Time `json:"watchUntil,omitempty"`
-	// Extended: the observation period was extended once, because there was not enough data at its end.
+	// Extended: the observation period was extended, because there was no clear result at its end.
 	// +optional
 	Extended bool `json:"extended,omitempty"`
 

@@ -84,9 +84,9 @@ func (c looker) queryLately(ctx context.Context, w *tuning.View, pods []types.UI
 	}
 }
 
-// startOf returns since when the samples are those of the container: its start by the pod (status may be nil) and by the
-// source, or the creation of the pod if it restarts often. A source knows pods by their names, and a pod of a StatefulSet
-// has the name of its predecessor.
+// startOf returns since when the samples are those of the container: its start by the pod (status may be nil) and by
+// the source, or the creation of the pod if it restarts often. A source knows pods by their names, and a pod of a
+// StatefulSet has the name of its predecessor.
 func (s *recentSamples) startOf(pod *corev1.Pod, status *corev1.ContainerStatus) time.Time {
 	started := pod.CreationTimestamp.Time
 	if usage.RestartsOften(s.restarts) {
@@ -182,8 +182,8 @@ func newRecentSamples(first int64) *recentSamples {
 	return s
 }
 
-// keep adds the samples of the window, times a factor. A step counts once, with its highest value, however often a source
-// repeats it.
+// keep adds the samples of the window, times a factor. A step counts once, with its highest value, however often a
+// source repeats it.
 func (s *recentSamples) keep(r recommender.Resource, factor float64, samples []usage.Sample) {
 	for _, sample := range samples {
 		if i := usage.StepHolding(sample.Time(), latelyStep) - s.first; i >= 0 && i < latelySteps {

@@ -111,8 +111,8 @@ func TestRecentUsageOfASourceThatLies(t *testing.T) {
 	}
 }
 
-// The samples of a source are those of a name. Only those of the container that runs now make a raise due: not those of the
-// pod of a StatefulSet before it, nor CPU of its start, which takes as long as the boost of its entry in
+// The samples of a source are those of a name. Only those of the container that runs now make a raise due: not those
+// of the pod of a StatefulSet before it, nor CPU of its start, which takes as long as the boost of its entry in
 // containerPolicies.
 func TestRecentUsageIsThatOfTheRunningContainer(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 10, 0, time.UTC)

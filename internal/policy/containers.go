@@ -26,12 +26,14 @@ type entry struct {
 	from, level Level
 	// merged has the layers of the policy and of the entry.
 	merged overlay
+	// sets are the resources of which the entry sets a field.
+	sets [2]bool
 }
 
 // containerSettings reads containerPolicies and adds the settings and rules of each container to s, which has those of the
 // policy. The list of the highest level replaces all lower ones.
 func containerSettings(o *overlay, s *Settings) {
-	entries := pick(o, containerNames, nil, func(l layer) *[]v1alpha1.ContainerPolicy { return list(l.ContainerPolicies) })
+	entries := pick(o, containerNames, nil, func(l *layer) *[]v1alpha1.ContainerPolicy { return list(l.ContainerPolicies) })
 	if len(entries) == 0 {
 		return
 	}
@@ -62,12 +64,13 @@ func containerSettings(o *overlay, s *Settings) {
 func newEntry(o *overlay, of v1alpha1.ContainerPolicy) *entry {
 	from := o.origin[containerNames]
 	path := containerNames + "[" + string(of.ContainerName) + "]"
-	e := &entry{ContainerPolicy: of, path: path, from: from, level: from + ", " + Level(path)}
+	e := &entry{ContainerPolicy: of, path: path, from: from, level: from + ", " + Level(path), sets: [2]bool{of.CPU != nil, of.Memory != nil}}
 	own := newLayer(e.level, "", v1alpha1.PolicySettings{CPU: of.CPU, Memory: of.Memory})
 	for _, r := range recommender.Resources {
 		sized := of.ControlledResources == nil || slices.Contains(of.ControlledResources, controllable[r])
 		if values := &own.of(r).ControlledValues; *values == nil && sized { // elsewhere it would be a field without effect
 			*values = of.ControlledValues
+			e.sets[r] = e.sets[r] || of.ControlledValues != nil
 		}
 	}
 	e.merged.layers, e.merged.origin = append(slices.Clip(o.layers), own), map[string]Level{}
@@ -82,8 +85,8 @@ func newEntry(o *overlay, of v1alpha1.ContainerPolicy) *entry {
 }
 
 // own returns a field that only the entry has, as a field of its layer.
-func own[T any](e *entry, set *T) func(layer) *T {
-	return func(l layer) *T {
+func own[T any](e *entry, set *T) func(*layer) *T {
+	return func(l *layer) *T {
 		if l.level == e.level {
 			return set
 		}
@@ -91,11 +94,17 @@ func own[T any](e *entry, set *T) func(layer) *T {
 	}
 }
 
-// read returns the settings and the rules of the entry's container, over those of the policy.
+// read returns the settings and the rules of the entry's container, over those of the policy. It reads only the
+// resources of which the entry sets a field: a policy may have 64 entries.
 func (e *entry) read(s *Settings) (ContainerSettings, resize.ContainerRules) {
-	out := ContainerSettings{Recommender: e.merged.estimates(s.Source), StartupBoost: e.merged.startupBoost()}
-	out.Recommender.Adaptive = s.Recommender.Adaptive
-	rules := resize.ContainerRules{RaiseBeforeKill: raisesMemory(&e.merged)}
+	out := ContainerSettings{Recommender: s.Recommender, StartupBoost: s.StartupBoost}
+	rules := resize.ContainerRules{RaiseBeforeKill: s.Resize.RaiseBeforeKill}
+	if e.sets[recommender.CPU] {
+		out.Recommender.Of[recommender.CPU], out.StartupBoost = e.merged.resource(recommender.CPU), e.merged.startupBoost()
+	}
+	if e.sets[recommender.Memory] {
+		out.Recommender.Of[recommender.Memory], rules.RaiseBeforeKill = e.merged.resource(recommender.Memory), raisesMemory(&e.merged)
+	}
 	for r, field := range e.uncontrolled() {
 		rules.Uncontrolled[r], out.Recommender.Of[r].Uncontrolled = field, field
 	}

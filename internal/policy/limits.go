@@ -22,7 +22,7 @@ const (
 
 // limitRule reads cpu.limits; the zero value is Keep.
 func limitRule(o *overlay) recommender.LimitRule {
-	value := pick(o, cpuLimits, v1alpha1.CPULimits{JSON: `"` + v1alpha1.CPULimitsKeep + `"`}, func(l layer) *v1alpha1.CPULimits { return l.CPU.Limits })
+	value := pick(o, cpuLimits, v1alpha1.CPULimits{JSON: `"` + v1alpha1.CPULimitsKeep + `"`}, func(l *layer) *v1alpha1.CPULimits { return l.CPU.Limits })
 	rule, why := LimitRuleOf(value)
 	if why != "" {
 		o.invalid(cpuLimits, "%s %s %s", cpuLimits, o.quote(cpuLimits, asWritten(value)), why)
@@ -142,7 +142,7 @@ func checkLimits(o *overlay, s Settings) {
 	if cpu.LimitsFollow || cpu.Limits == (recommender.LimitRule{}) {
 		return
 	}
-	set := pick(o, cpuLimits, v1alpha1.CPULimits{}, func(l layer) *v1alpha1.CPULimits { return l.CPU.Limits })
+	set := pick(o, cpuLimits, v1alpha1.CPULimits{}, func(l *layer) *v1alpha1.CPULimits { return l.CPU.Limits })
 	o.clash([]string{cpuLimits, values}, "%s %s does not work with %s %s, which leaves limits unchanged: set %s to Keep, or %s to %s",
 		cpuLimits, o.quote(cpuLimits, asWritten(set)), values, o.quote(values, v1alpha1.ControlledRequestsOnly), cpuLimits, values, v1alpha1.ControlledRequestsAndLimits)
 }

@@ -43,7 +43,7 @@ func newLayer(level Level, namespace string, settings v1alpha1.PolicySettings) l
 }
 
 // of returns the settings of a resource in the layer.
-func (l layer) of(r recommender.Resource) *v1alpha1.ResourceSettings {
+func (l *layer) of(r recommender.Resource) *v1alpha1.ResourceSettings {
 	if r == recommender.CPU {
 		return &l.CPU.ResourceSettings
 	}
@@ -88,11 +88,12 @@ type overlay struct {
 
 // pick returns the value of the highest level that sets a field, or the built-in value, and records the level. All
 // reads of fields go through pick, so that origin is complete.
-func pick[T any](o *overlay, path string, builtIn T, field func(layer) *T) T {
+func pick[T any](o *overlay, path string, builtIn T, field func(*layer) *T) T {
 	value, level := builtIn, BuiltIn
-	for _, l := range o.layers {
-		if set := field(l); set != nil {
-			value, level = *set, l.level
+	for i := len(o.layers) - 1; i >= 0; i-- {
+		if set := field(&o.layers[i]); set != nil {
+			value, level = *set, o.layers[i].level
+			break
 		}
 	}
 	o.origin[path] = level
@@ -140,7 +141,7 @@ func nonZero[T comparable](value T) *T {
 
 // oneOf reads a field with a fixed set of values. A built-in value is not checked: it may be a value that users cannot
 // choose, such as the empty ranking.
-func oneOf[T ~string | ~int32](o *overlay, path string, builtIn T, allowed []T, field func(layer) *T) T {
+func oneOf[T ~string | ~int32](o *overlay, path string, builtIn T, allowed []T, field func(*layer) *T) T {
 	value := pick(o, path, builtIn, field)
 	if o.origin[path] != BuiltIn && !slices.Contains(allowed, value) {
 		o.invalid(path, "%s %s is not one of %s", path, o.quote(path, value), join(allowed))
@@ -150,7 +151,7 @@ func oneOf[T ~string | ~int32](o *overlay, path string, builtIn T, allowed []T, 
 }
 
 // within reads an integer between least and most, both inclusive.
-func within(o *overlay, path string, builtIn, least, most int32, field func(layer) *int32) int {
+func within(o *overlay, path string, builtIn, least, most int32, field func(*layer) *int32) int {
 	value := pick(o, path, builtIn, field)
 	if value < least || value > most {
 		o.invalid(path, "%s %s must be between %d and %d, e.g. %d", path, o.quote(path, value), least, most, builtIn)
@@ -160,7 +161,7 @@ func within(o *overlay, path string, builtIn, least, most int32, field func(laye
 }
 
 // span reads a duration between least and most, both inclusive.
-func span(o *overlay, path string, builtIn, least, most time.Duration, field func(layer) *v1alpha1.Duration) time.Duration {
+func span(o *overlay, path string, builtIn, least, most time.Duration, field func(*layer) *v1alpha1.Duration) time.Duration {
 	return o.checkSpan(path, pick(o, path, v1alpha1.Duration{Duration: metav1.Duration{Duration: builtIn}}, field).Duration.Duration, builtIn, least, most)
 }
 
@@ -175,7 +176,7 @@ func (o *overlay) checkSpan(path string, value, builtIn, least, most time.Durati
 
 // number reads a decimal number between least and most from a string. The API has decimals as strings, because the
 // Kubernetes API conventions advise against floating-point fields.
-func number[S ~string](o *overlay, path string, builtIn S, least, most float64, field func(layer) *S) float64 {
+func number[S ~string](o *overlay, path string, builtIn S, least, most float64, field func(*layer) *S) float64 {
 	return o.checkNumber(path, string(pick(o, path, builtIn, field)), string(builtIn), least, most)
 }
 
@@ -202,7 +203,7 @@ var maxAmounts = [2]resource.Quantity{
 }
 
 // amount reads a quantity that bounds a request, in millicores or bytes; 0 if not set.
-func amount(o *overlay, path string, r recommender.Resource, example string, field func(layer) *resource.Quantity) recommender.Amount {
+func amount(o *overlay, path string, r recommender.Resource, example string, field func(*layer) *resource.Quantity) recommender.Amount {
 	value := pick(o, path, resource.Quantity{}, field)
 	if o.origin[path] == BuiltIn {
 		return 0

@@ -32,20 +32,20 @@ func Resolve(cluster *v1alpha1.AttuneDefaults, namespace *v1alpha1.AttuneNamespa
 func resolve(o *overlay, operator Operator) (Settings, error) {
 	o.origin = map[string]Level{}
 	o.checkTarget()
-	if l, ok := profileLayer(oneOf(o, "profile", "", profiles, func(l layer) *v1alpha1.Profile { return l.Profile })); ok {
+	if l, ok := profileLayer(oneOf(o, "profile", "", profiles, func(l *layer) *v1alpha1.Profile { return l.Profile })); ok {
 		o.layers = append([]layer{l}, o.layers...)
 	}
 	strategy := o.strategy(operator)
 	s := Settings{
 		Source:          o.source(operator, strategy),
 		Strategy:        strategy,
-		Risk:            oneOf(o, "adaptive.risk", risk, risks, func(l layer) *v1alpha1.Risk { return l.Adaptive.Risk }),
-		Admission:       oneOf(o, "admission", admission, switches, func(l layer) *v1alpha1.Switch { return l.Admission }),
-		NodeEviction:    oneOf(o, "node.eviction", eviction, switches, func(l layer) *v1alpha1.Switch { return l.Node.Eviction }) == v1alpha1.Enabled,
-		EvictionRanking: oneOf(o, "node.evictionRanking", "", rankings, func(l layer) *v1alpha1.EvictionRanking { return l.Node.EvictionRanking }),
+		Risk:            oneOf(o, "adaptive.risk", risk, risks, func(l *layer) *v1alpha1.Risk { return l.Adaptive.Risk }),
+		Admission:       oneOf(o, "admission", admission, switches, func(l *layer) *v1alpha1.Switch { return l.Admission }),
+		NodeEviction:    oneOf(o, "node.eviction", eviction, switches, func(l *layer) *v1alpha1.Switch { return l.Node.Eviction }) == v1alpha1.Enabled,
+		EvictionRanking: oneOf(o, "node.evictionRanking", "", rankings, func(l *layer) *v1alpha1.EvictionRanking { return l.Node.EvictionRanking }),
 		NodeGroup:       o.nodeGroup(),
 		StartupBoost:    o.startupBoost(),
-		Weight:          int32(within(o, "weight", weight, 1, 1000, func(l layer) *int32 { return l.weight })),
+		Weight:          int32(within(o, "weight", weight, 1, 1000, func(l *layer) *int32 { return l.weight })),
 		Pricing:         o.prices(),
 		Origin:          o.origin,
 	}
@@ -157,7 +157,7 @@ var profileValues = map[v1alpha1.Profile]struct {
 // would count as free.
 func (o *overlay) strategy(operator Operator) v1alpha1.Strategy {
 	const path = "strategy"
-	s := oneOf(o, path, strategy, strategies, func(l layer) *v1alpha1.Strategy { return l.Strategy })
+	s := oneOf(o, path, strategy, strategies, func(l *layer) *v1alpha1.Strategy { return l.Strategy })
 	if s == v1alpha1.StrategyNode && operator.SomeNamespaces {
 		o.invalid(path, "%s %s needs all pods of a node, but this operator watches only some namespaces (watchNamespaces): use %s", path, o.quote(path, s), v1alpha1.StrategyWorkload)
 		return strategy
@@ -171,7 +171,7 @@ var groupNames = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 // nodeGroup reads the name of a group; empty means that the pods of one workload form a group.
 func (o *overlay) nodeGroup() string {
 	const path = "node.group"
-	group := pick(o, path, "", func(l layer) *string { return l.Node.Group })
+	group := pick(o, path, "", func(l *layer) *string { return l.Node.Group })
 	if o.origin[path] != BuiltIn && !groupNames.MatchString(group) {
 		o.invalid(path, "%s %s must be at most 63 lower-case letters, digits and hyphens, e.g. checkout", path, o.quote(path, group))
 		return ""
@@ -179,8 +179,7 @@ func (o *overlay) nodeGroup() string {
 	return group
 }
 
-// estimates reads the settings of the recommender. Entries of containerPolicies are read by it too (entry). CPU may always decrease, because too little CPU does not kill a
-// container; memory only with memory.allowDecrease.
+// estimates reads the settings of the recommender. An entry of containerPolicies reads single resources.
 func (o *overlay) estimates(source usage.SourceSettings) recommender.Settings {
 	s := recommender.Settings{
 		HistoryWindow:     source.HistoryWindow,
@@ -190,34 +189,44 @@ func (o *overlay) estimates(source usage.SourceSettings) recommender.Settings {
 	for _, r := range recommender.Resources {
 		s.Of[r] = o.resource(r)
 	}
-	if most := &s.Of[recommender.Memory].MaxAllowed; *most < leastMemoryBound { // a doubt
-		*most = recommender.Memory.RaiseToLeast(recommender.Allocation{}, recommender.Allocation{Request: *most}).Request
-	}
-	s.Of[recommender.CPU].AllowDecrease, s.Of[recommender.CPU].Limits = true, limitRule(o)
-	s.Of[recommender.Memory].AllowDecrease = pick(o, "memory.allowDecrease", false, func(l layer) *bool { return l.Memory.AllowDecrease })
 	return s
 }
 
-// resource reads the settings that CPU and memory share.
+// resource reads the settings of one resource. CPU may always decrease, because too little CPU does not kill a
+// container; memory only with memory.allowDecrease.
 func (o *overlay) resource(r recommender.Resource) recommender.ResourceSettings {
+	s := sharedSettings(o, r)
+	if r == recommender.CPU {
+		s.AllowDecrease, s.Limits = true, limitRule(o)
+		return s
+	}
+	if s.MaxAllowed < leastMemoryBound { // a doubt
+		s.MaxAllowed = recommender.Memory.RaiseToLeast(recommender.Allocation{}, recommender.Allocation{Request: s.MaxAllowed}).Request
+	}
+	s.AllowDecrease = pick(o, "memory.allowDecrease", false, func(l *layer) *bool { return l.Memory.AllowDecrease })
+	return s
+}
+
+// sharedSettings reads the settings that CPU and memory share.
+func sharedSettings(o *overlay, r recommender.Resource) recommender.ResourceSettings {
 	builtIn := estimators[r]
 	path := func(field string) string { return builtIn.path + "." + field }
 	return recommender.ResourceSettings{
-		Percentile:       within(o, path("percentile"), builtIn.percentile, 1, 100, func(l layer) *int32 { return l.of(r).Percentile }),
-		OverheadPercent:  number(o, path("overhead"), builtIn.overhead, 0, 1000, func(l layer) *v1alpha1.Percent { return l.of(r).Overhead }),
-		BurstSensitivity: number(o, path("burstSensitivity"), burstSensitivity, 0, 10, func(l layer) *v1alpha1.Decimal { return l.of(r).BurstSensitivity }),
-		MinAllowed:       amount(o, path("minAllowed"), r, builtIn.minimum, func(l layer) *resource.Quantity { return l.of(r).MinAllowed }),
-		MaxAllowed:       amount(o, path("maxAllowed"), r, builtIn.maximum, func(l layer) *resource.Quantity { return l.of(r).MaxAllowed }),
-		MaxChangePercent: within(o, path("maxChangePercent"), builtIn.maxChangePercent, 1, 1000, func(l layer) *int32 { return l.of(r).MaxChangePercent }),
+		Percentile:       within(o, path("percentile"), builtIn.percentile, 1, 100, func(l *layer) *int32 { return l.of(r).Percentile }),
+		OverheadPercent:  number(o, path("overhead"), builtIn.overhead, 0, 1000, func(l *layer) *v1alpha1.Percent { return l.of(r).Overhead }),
+		BurstSensitivity: number(o, path("burstSensitivity"), burstSensitivity, 0, 10, func(l *layer) *v1alpha1.Decimal { return l.of(r).BurstSensitivity }),
+		MinAllowed:       amount(o, path("minAllowed"), r, builtIn.minimum, func(l *layer) *resource.Quantity { return l.of(r).MinAllowed }),
+		MaxAllowed:       amount(o, path("maxAllowed"), r, builtIn.maximum, func(l *layer) *resource.Quantity { return l.of(r).MaxAllowed }),
+		MaxChangePercent: within(o, path("maxChangePercent"), builtIn.maxChangePercent, 1, 1000, func(l *layer) *int32 { return l.of(r).MaxChangePercent }),
 		LimitsFollow: oneOf(o, path("controlledValues"), controlledValues, controlled,
-			func(l layer) *v1alpha1.ControlledValues { return l.of(r).ControlledValues }) == v1alpha1.ControlledRequestsAndLimits,
+			func(l *layer) *v1alpha1.ControlledValues { return l.of(r).ControlledValues }) == v1alpha1.ControlledRequestsAndLimits,
 	}
 }
 
 // minimumDataPoints is at most the number of samples in the history window, unless a level sets more (checkWindows then
 // rejects it). A window of 1h would never have the built-in 48 samples of 5m.
 func (o *overlay) minimumDataPoints(source usage.SourceSettings) int {
-	points := within(o, "metricsSource.minimumDataPoints", minimumDataPoints, 1, 100000, func(l layer) *int32 { return l.MetricsSource.MinimumDataPoints })
+	points := within(o, "metricsSource.minimumDataPoints", minimumDataPoints, 1, 100000, func(l *layer) *int32 { return l.MetricsSource.MinimumDataPoints })
 	if o.origin["metricsSource.minimumDataPoints"] == BuiltIn {
 		return min(points, stepsIn(source))
 	}
@@ -233,7 +242,7 @@ func stepsIn(source usage.SourceSettings) int {
 // so that a policy can override a boost of lower levels. nil means no boost.
 func (o *overlay) startupBoost() *Boost {
 	const path = "cpu.startupBoost"
-	set := pick(o, path, nil, func(l layer) **v1alpha1.StartupBoost { return nonZero(l.CPU.StartupBoost) })
+	set := pick(o, path, nil, func(l *layer) **v1alpha1.StartupBoost { return nonZero(l.CPU.StartupBoost) })
 	if set == nil {
 		return nil
 	}
@@ -252,9 +261,9 @@ func (o *overlay) startupBoost() *Boost {
 // prices reads the prices; only the two Defaults kinds have them.
 func (o *overlay) prices() Pricing {
 	return Pricing{
-		CPUPerCoreHour:   number(o, "costPricing.cpuPerCoreHour", "0", 0, 1e6, func(l layer) *v1alpha1.Decimal { return l.pricing.CPUPerCoreHour }),
-		MemoryPerGiBHour: number(o, "costPricing.memoryPerGiBHour", "0", 0, 1e6, func(l layer) *v1alpha1.Decimal { return l.pricing.MemoryPerGiBHour }),
-		Currency:         pick(o, "costPricing.currency", currency, func(l layer) *string { return nonZero(l.pricing.Currency) }),
+		CPUPerCoreHour:   number(o, "costPricing.cpuPerCoreHour", "0", 0, 1e6, func(l *layer) *v1alpha1.Decimal { return l.pricing.CPUPerCoreHour }),
+		MemoryPerGiBHour: number(o, "costPricing.memoryPerGiBHour", "0", 0, 1e6, func(l *layer) *v1alpha1.Decimal { return l.pricing.MemoryPerGiBHour }),
+		Currency:         pick(o, "costPricing.currency", currency, func(l *layer) *string { return nonZero(l.pricing.Currency) }),
 	}
 }
 
@@ -269,14 +278,14 @@ func Defaults(of v1alpha1.Strategy) (Settings, error) {
 func (o *overlay) rules(source usage.SourceSettings, guardrails []v1alpha1.SLOGuardrail) resize.Rules {
 	pods, percent := o.maxConcurrent()
 	return resize.Rules{
-		Mode:                 oneOf(o, "updateStrategy.type", updateType, modes, func(l layer) *v1alpha1.UpdateType { return l.UpdateStrategy.Type }),
-		Method:               oneOf(o, "updateStrategy.resizeMethod", resizeMethod, methods, func(l layer) *v1alpha1.ResizeMethod { return l.UpdateStrategy.ResizeMethod }),
+		Mode:                 oneOf(o, "updateStrategy.type", updateType, modes, func(l *layer) *v1alpha1.UpdateType { return l.UpdateStrategy.Type }),
+		Method:               oneOf(o, "updateStrategy.resizeMethod", resizeMethod, methods, func(l *layer) *v1alpha1.ResizeMethod { return l.UpdateStrategy.ResizeMethod }),
 		Paused:               o.paused(),
-		Cooldown:             span(o, "updateStrategy.cooldown", cooldown, time.Minute, 720*time.Hour, func(l layer) *v1alpha1.Duration { return l.UpdateStrategy.Cooldown }),
+		Cooldown:             span(o, "updateStrategy.cooldown", cooldown, time.Minute, 720*time.Hour, func(l *layer) *v1alpha1.Duration { return l.UpdateStrategy.Cooldown }),
 		Observation:          o.observation(),
-		AutoRevert:           pick(o, "updateStrategy.autoRevert", autoRevert, func(l layer) *bool { return l.UpdateStrategy.AutoRevert }),
-		CanaryPercent:        within(o, "updateStrategy.canary.percentage", canaryPercent, 1, 100, func(l layer) *int32 { return l.UpdateStrategy.Canary.Percentage }),
-		AutoPromote:          pick(o, "updateStrategy.canary.autoPromote", autoPromote, func(l layer) *bool { return l.UpdateStrategy.Canary.AutoPromote }),
+		AutoRevert:           pick(o, "updateStrategy.autoRevert", autoRevert, func(l *layer) *bool { return l.UpdateStrategy.AutoRevert }),
+		CanaryPercent:        within(o, "updateStrategy.canary.percentage", canaryPercent, 1, 100, func(l *layer) *int32 { return l.UpdateStrategy.Canary.Percentage }),
+		AutoPromote:          pick(o, "updateStrategy.canary.autoPromote", autoPromote, func(l *layer) *bool { return l.UpdateStrategy.Canary.AutoPromote }),
 		MaxConcurrent:        pods,
 		MaxConcurrentPercent: percent,
 		Schedule:             resize.Schedule{Windows: o.windows(), Days: o.days(), Location: o.location()},
@@ -290,21 +299,21 @@ func (o *overlay) rules(source usage.SourceSettings, guardrails []v1alpha1.SLOGu
 // raisesMemory reads memory.raiseBeforeKill.
 func raisesMemory(o *overlay) bool {
 	return oneOf(o, "memory.raiseBeforeKill", raiseBeforeKill, raises,
-		func(l layer) *v1alpha1.RaiseBeforeKill { return l.Memory.RaiseBeforeKill }) == v1alpha1.RaiseAuto
+		func(l *layer) *v1alpha1.RaiseBeforeKill { return l.Memory.RaiseBeforeKill }) == v1alpha1.RaiseAuto
 }
 
 // observation is safetyObservationPeriod, or canary.observationPeriod if that is not set. Each is merged over the
 // levels first. It is the observation period of every wave.
 func (o *overlay) observation() time.Duration {
 	canary := span(o, "updateStrategy.canary.observationPeriod", observation, time.Minute, 24*time.Hour,
-		func(l layer) *v1alpha1.Duration { return l.UpdateStrategy.Canary.ObservationPeriod })
+		func(l *layer) *v1alpha1.Duration { return l.UpdateStrategy.Canary.ObservationPeriod })
 	return span(o, "updateStrategy.safetyObservationPeriod", canary, time.Minute, 24*time.Hour,
-		func(l layer) *v1alpha1.Duration { return l.UpdateStrategy.SafetyObservationPeriod })
+		func(l *layer) *v1alpha1.Duration { return l.UpdateStrategy.SafetyObservationPeriod })
 }
 
 // paused returns the levels that pause. One is enough: a policy cannot override the pause of its cluster.
 func (o *overlay) paused() []string {
-	pick(o, "paused", false, func(l layer) *bool { return l.Paused }) // for its origin; the value is below
+	pick(o, "paused", false, func(l *layer) *bool { return l.Paused }) // for its origin; the value is below
 	var levels []string
 	for _, l := range o.layers {
 		if l.Paused != nil && *l.Paused {
@@ -317,7 +326,7 @@ func (o *overlay) paused() []string {
 
 // excluded reads the containers that are never changed. The list of the highest level replaces all lower ones.
 func (o *overlay) excluded() map[string]bool {
-	names := pick(o, "excludedContainers", nil, func(l layer) *[]v1alpha1.ContainerName { return list(l.ExcludedContainers) })
+	names := pick(o, "excludedContainers", nil, func(l *layer) *[]v1alpha1.ContainerName { return list(l.ExcludedContainers) })
 	excluded := make(map[string]bool, len(names))
 	for _, name := range names {
 		excluded[string(name)] = true
@@ -408,7 +417,7 @@ var estimators = [2]estimator{
 func (o *overlay) windows() []resize.Window {
 	const path = "updateStrategy.schedule.windows"
 	var windows []resize.Window
-	for _, w := range pick(o, path, nil, func(l layer) *[]v1alpha1.ScheduleWindow { return list(l.UpdateStrategy.Schedule.Windows) }) {
+	for _, w := range pick(o, path, nil, func(l *layer) *[]v1alpha1.ScheduleWindow { return list(l.UpdateStrategy.Schedule.Windows) }) {
 		start, startOK := minuteOfDay(w.Start)
 		end, endOK := minuteOfDay(w.End)
 		switch {
@@ -439,7 +448,7 @@ var weekdays = map[v1alpha1.Weekday]time.Weekday{
 func (o *overlay) days() map[time.Weekday]bool {
 	const path = "updateStrategy.schedule.daysOfWeek"
 	days := map[time.Weekday]bool{}
-	for _, name := range pick(o, path, nil, func(l layer) *[]v1alpha1.Weekday { return list(l.UpdateStrategy.Schedule.DaysOfWeek) }) {
+	for _, name := range pick(o, path, nil, func(l *layer) *[]v1alpha1.Weekday { return list(l.UpdateStrategy.Schedule.DaysOfWeek) }) {
 		day, known := weekdays[name]
 		if !known {
 			o.invalid(path, "%s holds %s, which is not a day of the week: use Monday, Tuesday, Wednesday, Thursday, Friday, Saturday or Sunday", path, o.quote(path, name))
@@ -454,7 +463,7 @@ func (o *overlay) days() map[time.Weekday]bool {
 // the operator's process, which users do not know.
 func (o *overlay) location() *time.Location {
 	const path = "updateStrategy.schedule.timezone"
-	name := pick(o, path, "UTC", func(l layer) *string { return nonZero(l.UpdateStrategy.Schedule.Timezone) })
+	name := pick(o, path, "UTC", func(l *layer) *string { return nonZero(l.UpdateStrategy.Schedule.Timezone) })
 	location, err := time.LoadLocation(name)
 	if err != nil || name == "Local" {
 		o.invalid(path, "%s %s is not a known time zone: use an IANA name, e.g. Europe/Berlin or UTC", path, o.quote(path, name))
@@ -469,7 +478,7 @@ var percentage = regexp.MustCompile(`^([1-9][0-9]?|100)%$`)
 // maxConcurrent returns a number of pods or a percentage of a workload's pods; the other result is 0.
 func (o *overlay) maxConcurrent() (pods, percent int) {
 	const path = "updateStrategy.maxConcurrentResizes"
-	value := pick(o, path, maxConcurrentResizes, func(l layer) *intstr.IntOrString { return l.UpdateStrategy.MaxConcurrentResizes })
+	value := pick(o, path, maxConcurrentResizes, func(l *layer) *intstr.IntOrString { return l.UpdateStrategy.MaxConcurrentResizes })
 	if value.Type == intstr.Int && value.IntVal >= 1 {
 		return int(value.IntVal), 0
 	}

@@ -20,7 +20,7 @@ import (
 func (o *overlay) checkCombinations(s Settings) {
 	for _, r := range recommender.Resources {
 		o.checkBounds(s.Recommender.Of[r], r)
-		oneOf(o, r.String()+".hpa", v1alpha1.HPABlock, []v1alpha1.HPAHandling{v1alpha1.HPABlock}, func(l layer) *v1alpha1.HPAHandling { return l.of(r).HPA })
+		oneOf(o, r.String()+".hpa", v1alpha1.HPABlock, []v1alpha1.HPAHandling{v1alpha1.HPABlock}, func(l *layer) *v1alpha1.HPAHandling { return l.of(r).HPA })
 	}
 	checkLimits(o, s)
 	o.checkWindows(s)
@@ -45,8 +45,8 @@ func (o *overlay) checkBounds(s recommender.ResourceSettings, r recommender.Reso
 		return
 	}
 	least, most := r.String()+".minAllowed", r.String()+".maxAllowed"
-	minimum := pick(o, least, resource.Quantity{}, func(l layer) *resource.Quantity { return l.of(r).MinAllowed })
-	maximum := pick(o, most, resource.Quantity{}, func(l layer) *resource.Quantity { return l.of(r).MaxAllowed })
+	minimum := pick(o, least, resource.Quantity{}, func(l *layer) *resource.Quantity { return l.of(r).MinAllowed })
+	maximum := pick(o, most, resource.Quantity{}, func(l *layer) *resource.Quantity { return l.of(r).MaxAllowed })
 	o.clash([]string{least, most}, "%s %s must be less than or equal to %s %s: set %s to %s or less",
 		least, o.quote(least, minimum.String()), most, o.quote(most, maximum.String()), least, maximum.String())
 }

@@ -21,7 +21,7 @@ var comparisons = []v1alpha1.Comparison{"<", "<=", ">", ">="}
 // sloGuardrails returns the valid guardrails, and what their queries may read. It adds a problem for each invalid one.
 func (o *overlay) sloGuardrails(source usage.SourceSettings, operator Operator) (sound []v1alpha1.SLOGuardrail, scope QueryScope) {
 	const path = "sloGuardrails"
-	guardrails := pick(o, path, nil, func(l layer) *[]v1alpha1.SLOGuardrail { return list(l.SLOGuardrails) })
+	guardrails := pick(o, path, nil, func(l *layer) *[]v1alpha1.SLOGuardrail { return list(l.SLOGuardrails) })
 	scope = o.queryScope(o.origin[path], source, operator)
 	for _, g := range guardrails {
 		before := o.found

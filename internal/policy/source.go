@@ -24,12 +24,12 @@ import (
 // source reads which server is queried for usage, and how. The step comes first, because the built-in rate window
 // depends on it: a window shorter than a step would miss samples.
 func (o *overlay) source(operator Operator, strategy v1alpha1.Strategy) usage.SourceSettings {
-	step := span(o, "metricsSource.queryStep", queryStep, 10*time.Second, time.Hour, func(l layer) *v1alpha1.Duration { return l.MetricsSource.QueryStep })
+	step := span(o, "metricsSource.queryStep", queryStep, 10*time.Second, time.Hour, func(l *layer) *v1alpha1.Duration { return l.MetricsSource.QueryStep })
 	s := usage.SourceSettings{
-		HistoryWindow: span(o, "metricsSource.historyWindow", windowOf(strategy, step, operator), time.Hour, 720*time.Hour, func(l layer) *v1alpha1.Duration { return l.MetricsSource.HistoryWindow }),
+		HistoryWindow: span(o, "metricsSource.historyWindow", windowOf(strategy, step, operator), time.Hour, 720*time.Hour, func(l *layer) *v1alpha1.Duration { return l.MetricsSource.HistoryWindow }),
 		QueryStep:     step,
 		RateWindow: span(o, "metricsSource.rateWindow", max(step, minRateWindow), minRateWindow, 720*time.Hour,
-			func(l layer) *v1alpha1.Duration { return l.MetricsSource.RateWindow }),
+			func(l *layer) *v1alpha1.Duration { return l.MetricsSource.RateWindow }),
 	}
 	o.bound(&s, operator)
 	s.Labels = o.labels("metricsSource.labels")
@@ -80,7 +80,7 @@ func stepFor(window time.Duration, steps int) time.Duration {
 // labels reads the labels that every query matches. The highest level that sets labels replaces the labels of all lower
 // levels.
 func (o *overlay) labels(path string) map[string]string {
-	said := pick(o, path, nil, func(l layer) *map[string]v1alpha1.LabelValue { return dict(l.MetricsSource.Labels) })
+	said := pick(o, path, nil, func(l *layer) *map[string]v1alpha1.LabelValue { return dict(l.MetricsSource.Labels) })
 	if len(said) == 0 {
 		return nil
 	}
@@ -144,7 +144,7 @@ var ownLabels = []string{"__name__", "namespace", "pod", "container"}
 func (o *overlay) prometheus() (source *v1alpha1.PrometheusSource, secrets string) {
 	const path = "metricsSource.prometheus"
 	o.refuseTwoCredentials(path)
-	address := pick(o, path+".address", "", func(l layer) *string { return nonZero(l.MetricsSource.Prometheus.Address) })
+	address := pick(o, path+".address", "", func(l *layer) *string { return nonZero(l.MetricsSource.Prometheus.Address) })
 	if address == "" {
 		o.refuseServerless(path)
 		return nil, ""
@@ -160,9 +160,9 @@ func (o *overlay) prometheus() (source *v1alpha1.PrometheusSource, secrets strin
 	}
 	source = orEmpty(pick(above, path+".credentials", nil, credentialsOf))
 	source.Address = address
-	source.Headers = pick(above, path+".headers", nil, func(l layer) *map[string]string { return dict(l.MetricsSource.Prometheus.Headers) })
+	source.Headers = pick(above, path+".headers", nil, func(l *layer) *map[string]string { return dict(l.MetricsSource.Prometheus.Headers) })
 	o.checkHeaders(path+".headers", source.Headers)
-	source.QueryParameters = pick(above, path+".queryParameters", nil, func(l layer) *map[string]string { return dict(l.MetricsSource.Prometheus.QueryParameters) })
+	source.QueryParameters = pick(above, path+".queryParameters", nil, func(l *layer) *map[string]string { return dict(l.MetricsSource.Prometheus.QueryParameters) })
 	return source, namespaceOf(o.layers, o.origin[path+".credentials"])
 }
 
@@ -209,7 +209,7 @@ func (o *overlay) checkHeaders(path string, headers map[string]string) {
 var ownHeaders = []string{"authorization", "host", "content-length", "transfer-encoding", "connection"}
 
 // credentialsOf returns a layer's credentials and TLS settings as one value; nil if it sets none of them.
-func credentialsOf(l layer) **v1alpha1.PrometheusSource {
+func credentialsOf(l *layer) **v1alpha1.PrometheusSource {
 	p := l.MetricsSource.Prometheus
 	if p.BearerTokenSecret == nil && p.BasicAuth == nil && p.TLS == nil {
 		return nil

@@ -54,13 +54,8 @@ func Judge(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time, rules r
 		return resize.Verdict{}
 	}
 	c := caseOf(pod, record)
-	c.Rules, c.Signals = rules, signals
-	if !followsCrash(record) {
-		if v := c.judge(AtOnce); v.Harm != "" || v.Inconclusive {
-			return v
-		}
-	}
-	if v := c.judge(OnceMeasured); record.Wave != resize.WaveReboost && (v.Harm != "" || v.Inconclusive) {
+	c.Rules, c.Signals, c.now = rules, signals, now
+	if v, decided := c.early(); decided {
 		return v
 	}
 	if v := otherKill(c); v.OtherKill {
@@ -72,7 +67,20 @@ func Judge(pod *corev1.Pod, record v1alpha1.ResizeRecord, now time.Time, rules r
 	case now.Before(record.WatchUntil.Time):
 		return c.during()
 	}
-	return c.judge(AtEnd)
+	return c.orDuring(c.judge(AtEnd))
+}
+
+// early judges what the pod's status and its counters show at any time; false: they show nothing.
+func (c Case) early() (resize.Verdict, bool) {
+	var v resize.Verdict
+	if !followsCrash(c.Record) {
+		v = c.judge(AtOnce)
+	}
+	if c.Record.Wave != resize.WaveReboost && v.Harm == "" && !v.Inconclusive {
+		v = c.judge(OnceMeasured)
+	}
+	v = c.orDuring(v)
+	return v, v.Harm != "" || v.Inconclusive
 }
 
 // Shown returns the regression in the pod's own status (nil: deleted pod), which is reverted before the observation
@@ -234,6 +242,36 @@ func excused(v resize.Verdict, record v1alpha1.ResizeRecord, signals Signals) re
 		return resize.Verdict{Inconclusive: true, Message: "the workload is rolling out: " + v.Message}
 	}
 	return v
+}
+
+const (
+	// bootsFor is how long after its start a node explains a violated guardrail.
+	bootsFor = 10 * time.Minute
+	// excusedFor is how long after the observation period something else explains a violated guardrail. After that the
+	// larger size is the safe one, whatever else happens.
+	excusedFor = time.Hour
+)
+
+// postponed makes a regression that passes inconclusive while it has another possible cause. It is then judged again,
+// so that a decrease that did cause it is reverted when the other cause has passed. Other pods that are not ready are
+// no such cause: a decrease moves load to them.
+func (c Case) postponed(v resize.Verdict) resize.Verdict {
+	cause, booted := "", c.Signals.NodeBooted
+	switch {
+	case c.now.Sub(c.Record.WrittenAt.Time) >= lifecycle.WatchFor(c.Record, c.Rules)+excusedFor:
+	case c.Signals.Rollout:
+		cause = "the workload is rolling out"
+	case c.Signals.Evicted:
+		cause = "pods of the workload are being evicted"
+	case c.Signals.NodeNotReady:
+		cause = "the node is not ready"
+	case booted.After(c.Record.WrittenAt.Time) && c.now.Sub(booted) < bootsFor:
+		cause = "the node has just restarted"
+	}
+	if cause == "" {
+		return v
+	}
+	return resize.Verdict{Inconclusive: true, Again: true, Message: cause + ", so the guardrail is checked again: " + v.Message}
 }
 
 // throttled judges containers whose CPU was lowered: with a limit by the throttled fraction of periods, without a limit

@@ -34,4 +34,6 @@ type Signals struct {
 	SiblingsUnready bool
 	// Rollout is true while the workload rolls out.
 	Rollout bool
+	// Evicted is true while a pod of the workload is evicted or preempted, for example because its node is drained.
+	Evicted bool
 }

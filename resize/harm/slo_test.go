@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender"
@@ -109,5 +110,55 @@ func TestGuardrailsRevertNoResizeThatOnlyRaises(t *testing.T) {
 			state := Assess(pod, record, resizetest.Able(), noon.Add(after), rules, signals)
 			assert.Equal(t, want, state.Kind, "%s after %s", name, after)
 		}
+	}
+}
+
+// A rollout, a drain or a reboot violates a guardrail too. The decrease is not reverted meanwhile, and it is not
+// accepted either: it is judged again, and at the latest an hour after the observation period.
+func TestGuardrailsWaitForOtherCausesToPass(t *testing.T) {
+	rules := resizetest.Auto()
+	rules.Guardrails = []v1alpha1.SLOGuardrail{{Name: "errors", Query: "b", Comparison: "<", Threshold: "1"}}
+	broken := map[Question]Answer{Questions(rules)[0]: {Value: 3}}
+	const violated = "SLO guardrail errors is violated: errors: 3, wanted < 1"
+	again := func(why string) string { return why + ", so the guardrail is checked again: " + violated }
+	for name, test := range map[string]struct {
+		signals Signals
+		after   time.Duration
+		edit    func(*corev1.Pod)
+		want    lifecycle.StateKind
+		message string
+	}{
+		"a rollout":                         {Signals{Rollout: true}, time.Minute, nil, lifecycle.Watching, again("the workload is rolling out")},
+		"a rollout, at the end":             {Signals{Rollout: true}, 5 * time.Minute, nil, lifecycle.Settled, again("the workload is rolling out")},
+		"a drain":                           {Signals{Evicted: true}, time.Minute, nil, lifecycle.Watching, again("pods of the workload are being evicted")},
+		"a node that is down":               {Signals{NodeNotReady: true}, time.Minute, nil, lifecycle.Watching, again("the node is not ready")},
+		"a reboot":                          {Signals{NodeBooted: noon.Add(time.Minute)}, 5 * time.Minute, nil, lifecycle.Settled, again("the node has just restarted")},
+		"a reboot before the resize":        {Signals{NodeBooted: noon.Add(-time.Hour)}, time.Minute, nil, lifecycle.Harmed, violated},
+		"a reboot that is over":             {Signals{NodeBooted: noon.Add(time.Minute)}, 11 * time.Minute, nil, lifecycle.Harmed, violated},
+		"a rollout that does not end":       {Signals{Rollout: true}, 65 * time.Minute, nil, lifecycle.Harmed, violated},
+		"other pods are not ready":          {Signals{SiblingsUnready: true}, time.Minute, nil, lifecycle.Harmed, violated},
+		"not ready after a reboot":          {Signals{NodeBooted: noon.Add(time.Minute)}, 5 * time.Minute, unreadyNow, lifecycle.Settled, ""},
+		"not ready long after a reboot":     {Signals{NodeBooted: noon.Add(time.Minute)}, 11 * time.Minute, unreadyNow, lifecycle.Harmed, violated},
+		"restarts after a reboot, violated": {Signals{NodeBooted: noon.Add(time.Minute)}, 11 * time.Minute, restarts(2), lifecycle.Harmed, violated},
+	} {
+		t.Run(name, func(t *testing.T) {
+			record := recorded(desired, resizetest.WatchedUntil(5*time.Minute))
+			pod := resizetest.Resized(desired, resizetest.Observed, resizetest.Done(desired))
+			if test.edit != nil {
+				test.edit(pod)
+			}
+			test.signals.Answers, test.signals.Throttle = broken, map[string]float64{}
+			state := Assess(pod, record, resizetest.Able(), noon.Add(test.after), rules, test.signals)
+			assert.Equal(t, test.want, state.Kind)
+			if test.want == lifecycle.Harmed {
+				assert.Equal(t, test.message, state.Message)
+				return
+			}
+			assert.True(t, state.Verdict.Again)
+			assert.Contains(t, state.Verdict.Message, test.message)
+			if record.Extended = true; test.want == lifecycle.Settled {
+				assert.Equal(t, lifecycle.ExtendWatch, lifecycle.Next(state, record, rules, lifecycle.Circumstances{}, noon.Add(test.after)).Kind)
+			}
+		})
 	}
 }

@@ -3,6 +3,7 @@ package harm
 import (
 	"slices"
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -24,6 +25,8 @@ type Trigger struct {
 	During bool
 	// Excusable: the regression has causes other than the resize, such as a reboot of the node (excused).
 	Excusable bool
+	// Passing: such a cause excuses the regression only while it lasts, and at most for excusedFor (postponed).
+	Passing bool
 	// Asks returns the queries whose results it judges, from the policy's settings; nil: none. The measurements of
 	// containers in Signals are always made.
 	Asks func(resize.Rules) []Question
@@ -40,7 +43,7 @@ var Triggers = []Trigger{
 	{Judge: unseenKills},
 	{Harm: resize.HarmThrottle, Judge: throttled},
 	{Harm: resize.HarmNotReady, Excusable: true, Judge: unready},
-	{Harm: resize.HarmSLO, During: true, Asks: guardrailQuestions, Judge: guardrails},
+	{Harm: resize.HarmSLO, During: true, Passing: true, Asks: guardrailQuestions, Judge: guardrails},
 	{Judge: leftOpen},
 }
 
@@ -125,6 +128,8 @@ type Case struct {
 	Rules   resize.Rules
 	Signals Signals
 
+	// now is the time of the judgement; zero for triggers that are judged AtOnce.
+	now time.Time
 	// statuses are those of the pod's containers, by name.
 	statuses map[string]*corev1.ContainerStatus
 }
@@ -140,17 +145,41 @@ func (c Case) Before(q Question) (float64, bool) {
 	return value, err == nil
 }
 
-// during applies the triggers that are judged during the observation period. Without a regression it decides nothing.
+// excused returns the verdict of a trigger, without a regression that has another possible cause.
+func (c Case) excused(t Trigger) resize.Verdict {
+	v := t.Judge(c)
+	if t.Passing && v.Harm != "" {
+		return c.postponed(v)
+	}
+	return excused(v, c.Record, c.Signals)
+}
+
+// during applies the triggers that are judged during the observation period. Without a regression it decides nothing
+// but that they are judged again.
 func (c Case) during() resize.Verdict {
 	for _, t := range Triggers {
 		if !t.During {
 			continue
 		}
-		if v := excused(t.Judge(c), c.Record, c.Signals); v.Harm != "" {
+		if v := c.excused(t); v.Harm != "" || v.Again {
 			return v
 		}
 	}
 	return resize.Verdict{}
+}
+
+// orDuring adds the triggers that are judged during the observation period to an inconclusive verdict: another signal
+// that cannot be judged does not hide a regression.
+func (c Case) orDuring(open resize.Verdict) resize.Verdict {
+	if !open.Inconclusive || c.Record.WatchUntil == nil {
+		return open
+	}
+	v := c.during()
+	if v.Harm != "" {
+		return v
+	}
+	open.Again = v.Again
+	return open
 }
 
 // judge applies the triggers of a moment. The verdict also lists the signals that earlier triggers could not judge.
@@ -160,7 +189,7 @@ func (c Case) judge(when Moment) resize.Verdict {
 		if t.When != when {
 			continue
 		}
-		v := excused(t.Judge(c), c.Record, c.Signals)
+		v := c.excused(t)
 		notJudged = append(notJudged, v.NotJudged...)
 		if v.Harm != "" || v.Inconclusive {
 			v.NotJudged = notJudged

@@ -86,9 +86,6 @@ func TestGatesOfBoostEnd(t *testing.T) {
 	require.Nil(t, refusal, "%v", refusal)
 
 	for reason, edit := range map[string]func(*GateInput){
-		ReasonPaused:         func(w *GateInput) { w.Rules.Paused = []string{"cluster"} },
-		ReasonMode:           func(w *GateInput) { w.Rules.Mode = v1alpha1.UpdateInitial },
-		ReasonWorkloadPaused: func(w *GateInput) { w.Workload.Annotations = map[string]string{v1alpha1.PausedAnnotation: "true"} },
 		ReasonSkipped: func(w *GateInput) {
 			w.Workload.TemplateAnnotations = map[string]string{v1alpha1.SkipAnnotation: "true"}
 		},
@@ -97,13 +94,29 @@ func TestGatesOfBoostEnd(t *testing.T) {
 		ReasonReverting:    func(w *GateInput) { w.Status.Records = []v1alpha1.ResizeRecord{{Phase: v1alpha1.RecordReverting}} },
 		ReasonCooldown:     func(w *GateInput) { w.Status.Backoff = &v1alpha1.Backoff{ConsecutiveReverts: 1} },
 		ReasonNodePressure: func(w *GateInput) { w.Node.Capabilities.Pressure = []string{"DiskPressure"} },
-		ReasonExcluded:     func(w *GateInput) { w.Rules.Excluded = map[string]bool{"app": true} },
 	} {
 		w := GateInput{Now: noon, Rules: auto()}
 		w.Status.CooldownFrom = &metav1.Time{Time: noon}
 		edit(&w)
 		_, refusal := Admit(pod, plan, w)
 		require.NotNil(t, refusal, reason)
+		assert.Equal(t, reason, refusal.Reason)
+	}
+	for reason, stop := range map[string]func(*GateInput){
+		ReasonPaused:         func(w *GateInput) { w.Rules.Paused = []string{"cluster"} },
+		ReasonMode:           func(w *GateInput) { w.Rules.Mode = v1alpha1.UpdateInitial },
+		ReasonWorkloadPaused: func(w *GateInput) { w.Workload.Annotations = map[string]string{v1alpha1.PausedAnnotation: "true"} },
+		ReasonExcluded:       func(w *GateInput) { w.Rules.Excluded = map[string]bool{"app": true} },
+	} {
+		w := GateInput{Now: noon, Rules: auto()}
+		stop(&w)
+		admitted, refusal := Admit(pod, plan, w)
+		require.Nil(t, refusal, reason)
+		assert.Len(t, admitted.Moves, 1, "the pod would keep the boost: %s", reason)
+		plan := plan
+		plan.Wave = WaveReboost
+		_, refusal = Admit(pod, plan, w)
+		require.NotNil(t, refusal, "no boost begins: %s", reason)
 		assert.Equal(t, reason, refusal.Reason)
 	}
 	_, refusal = boostPlan(with(pod, func(p *corev1.Pod) { p.Status.Conditions = nil }), wish(size(200, 400, 0, 0)))

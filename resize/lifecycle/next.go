@@ -29,7 +29,7 @@ const (
 	// SendRest: send a second patch (RestPlan). It has the part of the resize that waited until the first part was
 	// verified, or restores memory limits that could not be lowered.
 	SendRest ActionKind = "SendRest"
-	// ExtendWatch extends the observation period once, since the verdict is inconclusive.
+	// ExtendWatch extends the observation period, since the verdict is inconclusive.
 	ExtendWatch ActionKind = "ExtendWatch"
 	// Revert restores the pod's prior size (RevertPlan) because of a regression or a failed resize.
 	Revert ActionKind = "Revert"
@@ -336,8 +336,8 @@ func endedByOtherKill(state State, record v1alpha1.ResizeRecord) Action {
 }
 
 // nextSettled closes the record after the observation period. The size becomes a verified size only if the verdict is
-// conclusive and the runtime reports exactly this size. Without a conclusion the period is extended once. The size
-// after a boost is not stored either, since it was verified before.
+// conclusive and the runtime reports exactly this size. Without a conclusion the period is extended once, or as often
+// as the verdict says (Again). The size after a boost is not stored either, since it was verified before.
 func nextSettled(state State, record v1alpha1.ResizeRecord, rules resize.Rules, now time.Time) Action {
 	switch {
 	case state.Verdict.OtherKill:
@@ -348,7 +348,7 @@ func nextSettled(state State, record v1alpha1.ResizeRecord, rules resize.Rules, 
 		return Action{Kind: Forget, Result: ResultSuccess, Reason: cmp.Or(record.Reason, resize.ReasonDrift), Alert: true, Message: state.Message}
 	case !state.Verdict.Inconclusive:
 		return Action{Kind: Forget, Result: ResultSuccess, Reason: record.Reason, Keep: record.Wave != resize.WaveBoost, Message: state.Verdict.Message}
-	case !record.Extended:
+	case !record.Extended, state.Verdict.Again:
 		longer := WatchFor(record, rules)
 		return Action{Kind: ExtendWatch, Reason: resize.ReasonUnconcluded, Until: now.Add(longer), RequeueAfter: untilAsked(longer, rules),
 			Message: state.Verdict.Message}

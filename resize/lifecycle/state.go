@@ -111,6 +111,8 @@ func (s State) With(v resize.Verdict) State {
 	switch {
 	case s.Kind == Harmed && v.Inconclusive:
 		s.Kind, s.Message = s.calm, v.Message
+	case s.Kind == Harmed && v.Harm != "": // another one, if what the pod shows is excused
+		s.Message = v.Message
 	case s.Kind != Watching && s.Kind != Settled:
 		return s
 	case v.Harm != "":

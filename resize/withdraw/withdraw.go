@@ -94,9 +94,8 @@ var otherCauses = []string{
 var quotas = []string{"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"}
 
 // MayReject reports whether the admission resources can explain why the API server rejected a pod. It needs the whole
-// answer: controllers name the pod several times before the reason. An unrecognized
-// answer counts, as other admission policies may use any text. A quota counts only for raised resources, and for removed
-// CPU limits.
+// answer: controllers name the pod several times before the reason. An unrecognized answer counts, as other admission
+// policies may use any text. A quota counts only for raised resources, and for removed CPU limits.
 func MayReject(message string, e SeedEffect) bool {
 	text := strings.ToLower(message)
 	has := func(part string) bool { return strings.Contains(text, part) }

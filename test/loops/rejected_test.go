@@ -106,8 +106,8 @@ func TestLoopsAbandonSizesThatTheAPIServerRejects(t *testing.T) {
 	assert.Len(t, w.pods(), 1)
 }
 
-// A namespace that requires CPU limits since a moment ago rejects pods whose limit attune removes: the workload runs within
-// 20 s, with the limit of its template.
+// A namespace that requires CPU limits since a moment ago rejects pods whose limit attune removes: the workload runs
+// within 20 s, with the limit of its template.
 func TestLoopsAbandonTheRemovalOfCPULimits(t *testing.T) {
 	t.Parallel()
 	for name, message := range map[string]string{
