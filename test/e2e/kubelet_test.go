@@ -29,7 +29,7 @@ const probes = "kubelet"
 func TestKubelet(t *testing.T) {
 	ctx := need(t)
 	namespace(ctx, t, probes, false)
-	atOnce := make(chan struct{}, storiesAtOnce) // a pod each, which has little CPU
+	atOnce := make(chan struct{}, 2) // a story counts as one: its parts must not crowd the others out
 	for name, probe := range map[string]func(*testing.T){
 		"3 a pod that is being deleted takes a resize, which nobody wants":          deletedPod,
 		"4 a pod that has ended takes a resize, and nothing ever answers":           endedPod,
