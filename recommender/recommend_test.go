@@ -294,6 +294,10 @@ func TestBlocksNameTheirCause(t *testing.T) {
 			CPU, 100, Implausible{Dropped: 109, AboveLimit: 109, Of: 277, Highest: 1000, Most: 300, Bound: OfLimit},
 			Hold{Reason: UsageImplausible, Message: "109 of 277 cpu samples of the last day were dropped, up to 1 cores: the limit of the container allows no more than 0.3 cores. Lifted when 95 % of a day's samples are plausible: fix the usage source. If the node enforces no CPU limits, remove the limit"},
 		},
+		"often above a small limit": {
+			CPU, 100, Implausible{Dropped: 109, AboveLimit: 109, Of: 277, Highest: 40, Most: 32, Bound: OfLimit},
+			Hold{Reason: UsageImplausible, Message: "109 of 277 cpu samples of the last day were dropped, up to 0.04 cores: the limit of the container allows no more than 0.032 cores. Lifted when 95 % of a day's samples are plausible: fix the usage source. If the node enforces no CPU limits, remove the limit"},
+		},
 		"95 % below its limit":         {CPU, 100, Implausible{Dropped: 13, AboveLimit: 13, Of: 277, Highest: 1000, Most: 300, Bound: OfLimit}, Hold{}},
 		"glitches of a young workload": {CPU, 100, Implausible{Dropped: 3, AboveLimit: 3, Of: 12, Highest: 1000, Most: 300, Bound: OfLimit}, Hold{}},
 		"mostly 0": {
