@@ -86,7 +86,10 @@ func (s sentence) usage(r Resource, u Usage) sentence {
 // greatest writes a usage that may be absurdly large: CPU in cores, and nothing above MaxAmount.
 func (s sentence) greatest(r Resource, u Usage) sentence {
 	u = min(u, Usage(MaxAmount))
-	if r == CPU {
+	switch {
+	case r == CPU && u < 1000:
+		return s.number(float64(u)/1000, 3).text(" cores") // a limit of 32m is not 0 cores
+	case r == CPU:
 		return s.number(float64(u)/1000, 1).text(" cores")
 	}
 	return s.usage(r, u)

@@ -138,7 +138,7 @@ func (i Implausible) Told(r Resource) string {
 	return string(of)
 }
 
-// Sentence returns how many samples of the last day were dropped, the cause and the fix, such as "3 of 277 cpu samples of
+// Sentence returns which share of the last day's samples was dropped, the cause and the fix, such as "1 % of the cpu samples of
 // the last day were dropped, up to 1602 cores: no container can use more than 96 cores. Fix the usage source".
 func (i Implausible) Sentence(r Resource) string {
 	of, fix := i.count(r, i.Dropped).text(" were dropped, up to ").text(i.Told(r)), told[i.Bound].fix
@@ -157,9 +157,14 @@ var unmeasured = [2]struct{ cause, fix string }{
 	Memory: {" were 0 bytes: the kubelet reports no working set", "check the container runtime of the node"},
 }
 
-// count writes how many of the last day's samples were dropped, or were 0.
+// count writes which share of the last day's samples were dropped, or were 0. The share rarely changes: counts would change
+// with each sample, and each change is a write to the API server.
 func (i Implausible) count(r Resource, n int) sentence {
-	return sentence(nil).count(n).text(" of ").count(i.Of).text(" ").text(r.String()).text(" samples of the last day")
+	share := sentence(nil).count(100 * n / max(1, i.Of)).text(" % of the ")
+	if 100*n < i.Of {
+		share = sentence("less than 1 % of the ")
+	}
+	return share.text(r.String()).text(" samples of the last day")
 }
 
 // notMeasured reports whether nothing but samples of 0 is known of the resource: it has no data.

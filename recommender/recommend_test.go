@@ -280,37 +280,41 @@ func TestBlocksNameTheirCause(t *testing.T) {
 	}{
 		"above every node": {
 			CPU, 100, Implausible{Dropped: 139, Of: 277, Highest: 1_602_000, Most: 96_000},
-			Hold{Reason: UsageImplausible, Message: "139 of 277 cpu samples of the last day were dropped, up to 1602 cores: no container can use more than 96 cores" + lifted + "fix the usage source, or set a larger node (nodes.largest, --node)"},
+			Hold{Reason: UsageImplausible, Message: "50 % of the cpu samples of the last day were dropped, up to 1602 cores: no container can use more than 96 cores" + lifted + "fix the usage source, or set a larger node (nodes.largest, --node)"},
 		},
 		"above its node": {
 			Memory, 100, Implausible{Dropped: 277, Of: 277, Highest: 9500 * mi, Most: 8192 * mi, Bound: OfNode},
-			Hold{Reason: UsageImplausible, Message: "277 of 277 memory samples of the last day were dropped, up to 9500Mi: on its node, no container can use more than 8Gi" + lifted + "fix the usage source. If the node has grown, restart its kubelet"},
+			Hold{Reason: UsageImplausible, Message: "100 % of the memory samples of the last day were dropped, up to 9500Mi: on its node, no container can use more than 8Gi" + lifted + "fix the usage source. If the node has grown, restart its kubelet"},
 		},
 		"above its limit": {
 			CPU, 100, Implausible{Dropped: 277, Of: 277, Highest: 20_000, Most: 3000, Bound: OfLimit},
-			Hold{Reason: UsageImplausible, Message: "277 of 277 cpu samples of the last day were dropped, up to 20 cores: the limit of the container allows no more than 3 cores" + lifted + "fix the usage source. If the node enforces no CPU limits, remove the limit"},
+			Hold{Reason: UsageImplausible, Message: "100 % of the cpu samples of the last day were dropped, up to 20 cores: the limit of the container allows no more than 3 cores" + lifted + "fix the usage source. If the node enforces no CPU limits, remove the limit"},
 		},
 		"often above its limit": {
 			CPU, 100, Implausible{Dropped: 109, AboveLimit: 109, Of: 277, Highest: 1000, Most: 300, Bound: OfLimit},
-			Hold{Reason: UsageImplausible, Message: "109 of 277 cpu samples of the last day were dropped, up to 1 cores: the limit of the container allows no more than 0.3 cores. Lifted when 95 % of a day's samples are plausible: fix the usage source. If the node enforces no CPU limits, remove the limit"},
+			Hold{Reason: UsageImplausible, Message: "39 % of the cpu samples of the last day were dropped, up to 1 cores: the limit of the container allows no more than 0.3 cores. Lifted when 95 % of a day's samples are plausible: fix the usage source. If the node enforces no CPU limits, remove the limit"},
+		},
+		"often above a small limit": {
+			CPU, 100, Implausible{Dropped: 109, AboveLimit: 109, Of: 277, Highest: 40, Most: 32, Bound: OfLimit},
+			Hold{Reason: UsageImplausible, Message: "39 % of the cpu samples of the last day were dropped, up to 0.04 cores: the limit of the container allows no more than 0.032 cores. Lifted when 95 % of a day's samples are plausible: fix the usage source. If the node enforces no CPU limits, remove the limit"},
 		},
 		"95 % below its limit":         {CPU, 100, Implausible{Dropped: 13, AboveLimit: 13, Of: 277, Highest: 1000, Most: 300, Bound: OfLimit}, Hold{}},
 		"glitches of a young workload": {CPU, 100, Implausible{Dropped: 3, AboveLimit: 3, Of: 12, Highest: 1000, Most: 300, Bound: OfLimit}, Hold{}},
 		"mostly 0": {
 			Memory, 100, Implausible{Dropped: 200, Of: 277, Zeros: 190, Highest: 1 << 50, Most: 1 << 40},
-			Hold{Reason: UsageImplausible, Message: "190 of 277 memory samples of the last day were 0 bytes: the kubelet reports no working set" + lifted + "check the container runtime of the node"},
+			Hold{Reason: UsageImplausible, Message: "68 % of the memory samples of the last day were 0 bytes: the kubelet reports no working set" + lifted + "check the container runtime of the node"},
 		},
 		"always 0": {
 			Memory, 0, Implausible{Dropped: 12, Of: 12, Zeros: 12},
-			Hold{Reason: NoData, Message: "no memory usage was measured: 12 of 12 memory samples of the last day were 0 bytes: the kubelet reports no working set. To fix, check the container runtime of the node"},
+			Hold{Reason: NoData, Message: "no memory usage was measured: 100 % of the memory samples of the last day were 0 bytes: the kubelet reports no working set. To fix, check the container runtime of the node"},
 		},
 		"CPU of 0 everywhere": {
 			CPU, 0, Implausible{Dropped: 12, Of: 12, Zeros: 12},
-			Hold{Reason: NoData, Message: "no cpu usage was measured: 12 of 12 cpu samples of the last day were 0, like those of almost all containers: the usage source does not measure CPU. To fix, check the kubelets and the container runtime"},
+			Hold{Reason: NoData, Message: "no cpu usage was measured: 100 % of the cpu samples of the last day were 0, like those of almost all containers: the usage source does not measure CPU. To fix, check the kubelets and the container runtime"},
 		},
 		"0 on this day, and measured before": {
 			Memory, 100, Implausible{Dropped: 12, Of: 12, Zeros: 12},
-			Hold{Reason: UsageImplausible, Message: "12 of 12 memory samples of the last day were 0 bytes: the kubelet reports no working set" + lifted + "check the container runtime of the node"},
+			Hold{Reason: UsageImplausible, Message: "100 % of the memory samples of the last day were 0 bytes: the kubelet reports no working set" + lifted + "check the container runtime of the node"},
 		},
 		"half of them": {CPU, 100, Implausible{Dropped: 138, Of: 276, Highest: 1_602_000, Most: 96_000}, Hold{}},
 		"some 0":       {Memory, 100, Implausible{Dropped: 100, Of: 277, Zeros: 100}, Hold{}},
@@ -328,4 +332,14 @@ func TestBlocksNameTheirCause(t *testing.T) {
 			assert.Equal(t, c.want, got)
 		})
 	}
+}
+
+// A message that changes with each sample is a write to the API server for each.
+func TestSentencesOfDroppedSamplesAreCalm(t *testing.T) {
+	sentences := map[string]int{}
+	for of := 100; of <= 288; of++ {
+		sentences[Implausible{Dropped: 11, Of: of, Highest: 40, Most: 32, Bound: OfLimit}.Sentence(CPU)]++
+	}
+	assert.LessOrEqual(t, len(sentences), 9)
+	assert.Contains(t, Implausible{Dropped: 1, Of: 277}.Sentence(Memory), "less than 1 % of the memory samples of the last day were dropped")
 }

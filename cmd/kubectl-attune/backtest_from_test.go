@@ -109,7 +109,7 @@ func TestBacktestFromDropsWhatNoNodeHas(t *testing.T) {
 		rec.Spec.LargestNode = &v1alpha1.LargestNode{CPU: ptr.To(resource.MustParse("180m")), Memory: ptr.To(resource.MustParse("64Gi")), SeenAt: metav1.NewTime(testNow)}
 	})
 	got := c.run("backtest", "--from", "embedded", "api", "-o", "json")
-	assert.Regexp(t, `shop/Deployment/web/app: \d+ cpu samples were dropped, up to 0\.3 cores: no container can use more than 0\.3 cores`, got.errOut)
+	assert.Regexp(t, `shop/Deployment/web/app: \d+ cpu samples were dropped, up to 0\.3 cores: no container can use more than 0\.27 cores`, got.errOut)
 	assert.NotEqual(t, want.CPU, decoded(t, got).CPU)
 	assert.Equal(t, want.Memory, decoded(t, got).Memory)
 }

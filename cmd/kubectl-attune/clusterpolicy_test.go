@@ -68,7 +68,7 @@ func TestExplainShowsTheRemarksOfThePolicy(t *testing.T) {
 	assert.NotContains(t, cli.run("explain", "deployment/web", "-n", "shop").errOut, "policy api: ")
 	p := &v1alpha1.AttunePolicy{}
 	require.NoError(t, cli.client.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "api"}, p))
-	const remark = "container app of Deployment/web: 3 of 277 cpu samples of the last day were dropped, up to 1602 cores: no container can use more than 96 cores"
+	const remark = "container app of Deployment/web: 1 % of the cpu samples of the last day were dropped, up to 1602 cores: no container can use more than 96 cores"
 	p.Status.Conditions[0].Message += "; " + remark + "; warning from the usage source: two servers write one series"
 	require.NoError(t, cli.client.Update(t.Context(), p))
 	assert.Contains(t, cli.run("explain", "deployment/web", "-n", "shop").errOut, "policy api: "+remark+"\n")

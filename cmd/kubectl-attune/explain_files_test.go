@@ -323,7 +323,7 @@ func TestExplainDropsSamplesThatCannotBeTrue(t *testing.T) {
 		c := f.containers("--current", size, "--limits", "cpu=2,memory=1Gi")[0]
 		assert.Nil(t, c.Target.CPURequest)
 		assert.Equal(t, []string{"cpu UsageImplausible"}, reasons(c)[:1])
-		assert.Contains(t, c.Holds[0].Message, "288 of 288 cpu samples of the last day were dropped, up to 1600 cores: no container can use more than 1024 cores.")
+		assert.Contains(t, c.Holds[0].Message, "100 % of the cpu samples of the last day were dropped, up to 1600 cores: no container can use more than 1024 cores.")
 		got := f.explain("--current", size)
 		assert.Contains(t, got.errOut, "app: 2016 cpu samples were dropped, up to 1600 cores: no container can use more than 1024 cores")
 	})

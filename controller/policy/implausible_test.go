@@ -30,7 +30,7 @@ func TestReadyNamesSamplesThatCannotBeTrue(t *testing.T) {
 	f.History = past
 	f.pass(t)
 	assert.Contains(t, readyOf(t, f), "Monitoring: ")
-	assert.Contains(t, readyOf(t, f), "; container app of Deployment/app-000000: 1 of 277 memory samples of the last day were dropped, up to 10Ti: no container can use more than 96Gi. Fix the usage source, or set a larger node (nodes.largest, --node)")
+	assert.Contains(t, readyOf(t, f), "; container app of Deployment/app-000000: less than 1 % of the memory samples of the last day were dropped, up to 10Ti: no container can use more than 96Gi. Fix the usage source, or set a larger node (nodes.largest, --node)")
 	for _, rec := range f.memory.recommendations("shop") {
 		assert.Empty(t, rec.Spec.Containers[0].Holds, "one sample blocks nothing")
 	}
@@ -45,15 +45,15 @@ func TestReadyNamesTheCauseOfDroppedSamples(t *testing.T) {
 		want string
 	}{
 		"memory of 0 bytes": {recommender.Memory, zeros,
-			"277 of 277 memory samples of the last day were 0 bytes: the kubelet reports no working set. Check the container runtime of the node"},
+			"100 % of the memory samples of the last day were 0 bytes: the kubelet reports no working set. Check the container runtime of the node"},
 		"CPU that is not measured": {recommender.CPU, zeros,
-			"277 of 277 cpu samples of the last day were 0, like those of almost all containers: the usage source does not measure CPU. Check the kubelets and the container runtime"},
+			"100 % of the cpu samples of the last day were 0, like those of almost all containers: the usage source does not measure CPU. Check the kubelets and the container runtime"},
 		"above the node of the pod": {recommender.Memory, recommender.Implausible{Dropped: 3, Of: 277, Highest: 20 << 30, Most: 8 << 30, Bound: recommender.OfNode},
-			"3 of 277 memory samples of the last day were dropped, up to 20Gi: on its node, no container can use more than 8Gi. Fix the usage source. If the node has grown, restart its kubelet"},
+			"1 % of the memory samples of the last day were dropped, up to 20Gi: on its node, no container can use more than 8Gi. Fix the usage source. If the node has grown, restart its kubelet"},
 		"above the limit": {recommender.CPU, recommender.Implausible{Dropped: 3, Of: 277, Highest: 20_000, Most: 3_000, Bound: recommender.OfLimit},
-			"3 of 277 cpu samples of the last day were dropped, up to 20 cores: the limit of the container allows no more than 3 cores. Fix the usage source. If the node enforces no CPU limits, remove the limit"},
+			"1 % of the cpu samples of the last day were dropped, up to 20 cores: the limit of the container allows no more than 3 cores. Fix the usage source. If the node enforces no CPU limits, remove the limit"},
 		"a cause of its own": {recommender.CPU, recommender.Implausible{Dropped: 3, Of: 277, Highest: 20_000, Cause: "cpu_cores only rises", Fix: "Use a rate"},
-			"3 of 277 cpu samples of the last day were dropped, up to 20 cores: cpu_cores only rises. Use a rate"},
+			"1 % of the cpu samples of the last day were dropped, up to 20 cores: cpu_cores only rises. Use a rate"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFleet(t, 1)
@@ -80,7 +80,7 @@ func TestMostSamplesImplausibleBlocksTheResource(t *testing.T) {
 	f.pass(t)
 	rec := f.memory.recommendations("shop")[0]
 	assert.Equal(t, []string{"cpu UsageImplausible"}, reasons(rec.Spec.Containers[0]))
-	assert.Contains(t, rec.Spec.Containers[0].Holds[0].Message, "139 of 277 cpu samples of the last day were dropped, up to 1600 cores: no container can use more than 96 cores")
+	assert.Contains(t, rec.Spec.Containers[0].Holds[0].Message, "50 % of the cpu samples of the last day were dropped, up to 1600 cores: no container can use more than 96 cores")
 	require.NotNil(t, rec.Spec.Seed)
 	assert.Nil(t, rec.Spec.Seed.Containers[0].CPURequest)
 	assert.NotNil(t, rec.Spec.Seed.Containers[0].MemoryRequest, "memory is measured")

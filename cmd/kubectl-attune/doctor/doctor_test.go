@@ -261,7 +261,7 @@ func TestWarningsOfTheUsageSource(t *testing.T) {
 // their cause. A policy with an invalid bound is not ready.
 func TestRemarksOfPolicies(t *testing.T) {
 	const bound = "cpu.minAllowed 250 is more CPU than most nodes have. Write millicores with their unit, e.g. 250m"
-	const dropped = "container app of Deployment/web: 277 of 277 memory samples of the last day were 0 bytes: the kubelet reports no working set. Check the container runtime of the node"
+	const dropped = "container app of Deployment/web: 100 % of the memory samples of the last day were 0 bytes: the kubelet reports no working set. Check the container runtime of the node"
 	ready := func(message string) *Seen {
 		p := policyIn("api", v1alpha1.ReasonMonitoring, time.Hour)
 		p.Status.Conditions[0].Message = "watching 3 workloads" + message
