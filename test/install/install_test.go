@@ -150,9 +150,9 @@ func TestReleaseWhoseImageCannotBePulled(t *testing.T) {
 	out, err := runHelm(t, "uninstall", "attune", "--namespace", system)
 	require.Error(t, err, "the Job did not remove the finalizer")
 	assert.Contains(t, out, "uninstallation completed with 1 error")
-	out, err = runHelm(t, "list", "--all", "--short", "--namespace", system)
-	require.NoError(t, err, out)
-	assert.Empty(t, out, "no release is left")
+	out, err = runHelm(t, "status", "attune", "--namespace", system)
+	require.Error(t, err)
+	assert.Contains(t, out, "not found", "no release is left")
 	nothingLeft(t, c)
 
 	t.Run("under another name", func(t *testing.T) {
