@@ -117,7 +117,7 @@ test-sim: bin/gotestsum ## The long run: lives of a cluster in virtual time, one
 VERBS := ^(TestLoopsConvergeAndStay|TestLoopsRevertAnOOMAndLearn|TestLoopsEvictPodsTooLargeForTheirNode|TestLoopsFinishTheWatchOfADeletedPolicy|TestLoopsUndo|TestLoopsWithoutRights|TestLoopsAreStoppedByAnAdmissionPolicy|TestLoopsAbandonSizesThatTheAPIServerRejects|TestLoopsSizeContainersByTheirOwnSettings)$$
 
 test-integration: programs bin/gotestsum ## Tests against a real API server, with its own validation code and Helm (RUN=name for some)
-	cd test && $(call gotest,integration) -count=1 -timeout 40m -run '$(value RUN)' ./integration/... ./crash/...
+	cd test && $(call gotest,integration) -count=1 -timeout 40m -run '$(value RUN)' ./integration/... ./crash/... ./install
 	cd test && ATTUNE_BACKEND=apiserver $(call gotest,loops) -count=1 -timeout 40m -run '$(if $(filter .,$(RUN)),$(VERBS),$(value RUN))' ./loops
 	cd test/admission && $(call gotest,admission) -timeout 40m -run '$(value RUN)' ./...
 	ATTUNE_INPUTS=$(call inputs,:/charts) ATTUNE_HELM="$$(cd test && go run ./cluster/cmd/cluster find helm)" $(call gotest,charts) -tags helm ./charts
