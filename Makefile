@@ -247,7 +247,7 @@ rbac: ## What a default install may do, as tables, into docs/security-model.md
 	ATTUNE_HELM="$$(cd test && go run ./cluster/cmd/cluster find helm)" go test -count=1 -tags helm ./charts -run TestRightsInTheDocs -update
 
 values: ## The values of the chart, from the comments of values.yaml, into its README and its schema
-	go test -count=1 ./charts -run 'TestReadme|TestEveryValueIsDescribed' -update
+	go test -count=1 -tags helm ./charts -run 'TestReadme|TestEveryValueIsDescribed' -update
 
 mixin: ## Dashboards and alerts as files for Grafana and Prometheus without Helm, into bin/mixin
 	@rm -rf bin/mixin && mkdir -p bin/mixin/dashboards bin/mixin/rules
