@@ -703,7 +703,7 @@ func TestFlags(t *testing.T) {
 		"usage.prometheus.bearerTokenSecret.name=token", "usage.prometheus.tls.caConfigMap.name=ca", "usage.prometheus.tls.insecureSkipVerify=true",
 		"usage.policySources.namespaces={team-a,team-b}", "usage.policySources.addresses={*.metrics.svc,10.0.0.0/8,fd00::}", "metrics.audience=attune-metrics",
 		"node.eviction.enabled=true", "node.interval=1m", "node.loadTaint.enabled=true", "kubelet.tls.insecureSkipVerify=true", "bridge.vpa=true",
-		"ports.webhook=10250", "ports.metrics=8090", "ports.probes=8091", "webhook.namespaceSelector[0].key=team", "webhook.namespaceSelector[0].operator=Exists"}
+		"ports.webhook=10250", "ports.metrics=8090", "ports.probes=8091"}
 	controller, webhook := known("(o *loopOptions) register", "(o *usageOptions) register"), known("(o *webhookOptions) register")
 	for _, provider := range []string{"certs.provider=self-signed", "certs.provider=cert-manager"} {
 		r := render(t, append(many, provider)...)

@@ -1,3 +1,5 @@
+//go:build helm
+
 // Package charts checks what the chart renders, and writes into the docs what it grants and which values it has.
 package charts
 

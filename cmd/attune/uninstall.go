@@ -56,6 +56,7 @@ func runUninstall(ctx context.Context, o uninstall.Options, timeout time.Duratio
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	o.Patience = timeout / 2
 	return uninstall.Run(ctx, api, o)
 }
 

@@ -60,6 +60,8 @@ type Options struct {
 	Selector string
 	// Watched are the namespaces whose objects have finalizers; empty for all namespaces.
 	Watched []string
+	// Patience limits the wait for the operator's pods.
+	Patience time.Duration
 	// Out receives one line for each resource.
 	Out io.Writer
 }
@@ -67,8 +69,8 @@ type Options struct {
 // Run removes the finalizers of an operator that has no rights any more. It may be repeated after a failure: it skips
 // completed work. Pods with an in-flight resize keep their current size.
 //
-// Run waits for the operator's pods for half of the time that ctx has at most: a pod whose node is lost may never end, and
-// without rights it cannot add a finalizer again.
+// Run waits for the operator's pods no longer than Patience: a pod whose node is lost may never end, and without rights it
+// cannot add a finalizer again.
 func Run(ctx context.Context, api metadata.Interface, o Options) error {
 	namespaces := o.Watched
 	if len(namespaces) == 0 {
@@ -169,11 +171,8 @@ func pages(ctx context.Context, listed metadata.ResourceInterface, do func([]met
 
 // gone waits until no pod of the operator is running.
 func gone(ctx context.Context, api metadata.Interface, o Options) error {
-	if deadline, limited := ctx.Deadline(); limited {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
-		defer cancel()
-	}
+	ctx, cancel := context.WithTimeout(ctx, o.Patience)
+	defer cancel()
 	return wait.PollUntilContextCancel(ctx, poll, true, func(ctx context.Context) (bool, error) {
 		left, err := api.Resource(pods).Namespace(o.Namespace).List(ctx, metav1.ListOptions{LabelSelector: o.Selector, FieldSelector: running, Limit: 1})
 		if err != nil {

@@ -1,7 +1,6 @@
 package uninstall
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -108,10 +107,8 @@ func TestWithoutFinalizersNothingIsDone(t *testing.T) {
 // A pod of the operator on a lost node never ends. The finalizers are removed all the same.
 func TestPodsThatNeverEndDoNotKeepFinalizers(t *testing.T) {
 	api, requests := cluster(t, `"attune.io/cleanup","example.com/other"`)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
 	out := &strings.Builder{}
-	require.NoError(t, Run(ctx, api, Options{Namespace: "attune-system", Selector: "a=b", Out: out}))
+	require.NoError(t, Run(t.Context(), api, Options{Namespace: "attune-system", Selector: "a=b", Patience: time.Second, Out: out}))
 	assert.Contains(t, *requests, "PATCH web")
 	assert.Contains(t, out.String(), "Pods of the operator still terminate, without its rights: ")
 	assert.Contains(t, out.String(), "attunepolicies: removed the finalizer attune.io/cleanup from 1\n")

@@ -68,10 +68,7 @@ func helmArgs(project, ours string, o Options) []string {
 
 // writeValues writes what holds on every test cluster, unless the caller's values say otherwise.
 func writeValues(tag string, alone bool) (path string, err error) {
-	// The kubelets here measure no disk, so that nodes have none to request.
-	noDisk := map[string]any{"resources": map[string]any{"requests": map[string]any{"ephemeral-storage": "0"}}}
 	ours := map[string]any{
-		"webhook": noDisk, "controller": noDisk,
 		"image": map[string]any{"repository": "docker.io/local/attune", "tag": tag, "pullPolicy": "Never"},
 		"usage": map[string]any{"source": "prometheus", "prometheus": map[string]any{"address": cluster.PrometheusURL}},
 	}

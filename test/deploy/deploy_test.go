@@ -20,8 +20,7 @@ func TestAValuesFileWins(t *testing.T) {
 	assert.Equal(t, []string{"logLevel=debug"}, valuesOf(args, "--set"), "nothing of ours is set past the files")
 	raw, err := os.ReadFile(ours)
 	require.NoError(t, err)
-	assert.JSONEq(t, `{"webhook": {"resources": {"requests": {"ephemeral-storage": "0"}}}, "controller": {"resources": {"requests": {"ephemeral-storage": "0"}}},
-		"image": {"repository": "docker.io/local/attune", "tag": "abc", "pullPolicy": "Never"},
+	assert.JSONEq(t, `{"image": {"repository": "docker.io/local/attune", "tag": "abc", "pullPolicy": "Never"},
 		"usage": {"source": "prometheus", "prometheus": {"address": "http://172.30.0.1:9090"}}}`, string(raw))
 }
 
