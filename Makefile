@@ -25,6 +25,8 @@ VERSION ?=
 REF ?= HEAD
 REGISTRY ?= ghcr.io/attune-io
 KEY ?=
+URL ?=
+RELEASE_PLATFORMS ?=
 # Version and commit in the programs (VERSION=v1.2.3).
 LDFLAGS = -s -w -X attune.io/attune/internal/answers.version=$(or $(VERSION),dev) -X attune.io/attune/internal/answers.commit=$(shell git rev-parse HEAD 2>/dev/null)
 
@@ -250,8 +252,9 @@ bin/cosign: tools/cosign/go.mod
 bin/release-tool: $(wildcard tools/release/*.go) tools/release/go.mod
 	cd tools/release && go build -o ../../bin/release-tool .
 
-# $(call release,VERB) makes, publishes or rehearses the release VERSION of the commit REF, in bin/release.
-release = bin/release-tool $(1) --version '$(VERSION)' --ref '$(REF)' --out bin/release --registry '$(REGISTRY)' --helm $(HELM) --cosign $(CURDIR)/bin/cosign
+# $(call release,VERB) makes, publishes or rehearses the release VERSION of the commit REF, in bin/release. URL is the address of
+# the repository, and RELEASE_PLATFORMS=linux/amd64 builds for these platforms only.
+release = bin/release-tool $(1) --version '$(VERSION)' --ref '$(REF)' --out bin/release --registry '$(REGISTRY)' --helm $(HELM) --cosign $(CURDIR)/bin/cosign $(if $(URL),--url '$(URL)') $(if $(RELEASE_PLATFORMS),--platforms '$(RELEASE_PLATFORMS)')
 
 release-files: bin/release-tool ## All files of a release, and image and chart as an OCI layout, into bin/release (VERSION=v0.1.0 REF=commit)
 	$(call release,build)
