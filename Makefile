@@ -27,6 +27,8 @@ REF ?= HEAD
 REGISTRY ?= attune.io
 SOURCE ?= https://attune.io/source
 KEY ?=
+URL ?=
+RELEASE_PLATFORMS ?=
 # Version and commit in the programs (VERSION=v1.2.3).
 LDFLAGS = -s -w -X attune.io/attune/internal/answers.version=$(or $(VERSION),dev) -X attune.io/attune/internal/answers.commit=$(shell git rev-parse HEAD 2>/dev/null)
 
@@ -268,8 +270,14 @@ bin/cosign: tools/cosign/go.mod
 bin/release-tool: $(wildcard tools/release/*.go) tools/release/go.mod
 	cd tools/release && go build -o ../../bin/release-tool .
 
+<<<<<<< HEAD
 # $(call release,VERB) makes, publishes or rehearses the release VERSION of the commit REF, in bin/release.
 release = bin/release-tool $(1) --version '$(VERSION)' --ref '$(REF)' --out bin/release --registry '$(REGISTRY)' --url '$(SOURCE)' --helm $(HELM) --cosign $(CURDIR)/bin/cosign
+=======
+# $(call release,VERB) makes, publishes or rehearses the release VERSION of the commit REF, in bin/release. URL is the address of
+# the repository, and RELEASE_PLATFORMS=linux/amd64 builds for these platforms only.
+release = bin/release-tool $(1) --version '$(VERSION)' --ref '$(REF)' --out bin/release --registry '$(REGISTRY)' --helm $(HELM) --cosign $(CURDIR)/bin/cosign $(if $(URL),--url '$(URL)') $(if $(RELEASE_PLATFORMS),--platforms '$(RELEASE_PLATFORMS)')
+>>>>>>> h-release
 
 release-files: bin/release-tool ## All files of a release, and image and chart as an OCI layout, into bin/release (VERSION=v0.1.0 REF=commit)
 	$(call release,build)
@@ -306,6 +314,7 @@ generate: ## CRDs, deep copies, the chart's copy of the CRDs, and the licenses o
 bin/golangci-lint: tools/lint/go.mod
 	cd tools/lint && go build -o ../../bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
+<<<<<<< HEAD
 bin/actionlint: tools/go.mod
 	cd tools && go build -o ../bin/actionlint github.com/rhysd/actionlint/cmd/actionlint
 
@@ -313,9 +322,12 @@ workflows: bin/actionlint ## The workflows as actionlint sees them; the same wit
 	bin/actionlint -shellcheck= -pyflakes=
 
 lint: score workflows bin/golangci-lint bin/karpenter/go.mod ## gofmt over all, actionlint over the workflows, golangci-lint (.golangci.yml) over the product with its tests, test/{browser,certmanager,tsdb} and tools/release, go vet over the other modules, kube-score over the chart
+=======
+lint: score bin/golangci-lint bin/karpenter/go.mod ## gofmt over all, golangci-lint (.golangci.yml) over the product with its tests, test/{browser,certmanager,tsdb}, go vet over the other modules, kube-score over the chart
+>>>>>>> h-release
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "run gofmt -w on these files"; exit 1; }
-	export GOMEMLIMIT=3GiB; bin/golangci-lint run ./... && for module in test/browser test/certmanager test/tsdb tools/release; do ( cd $$module && ../../bin/golangci-lint run ./... ) || exit 1; done
-	for module in . admission karpenter peers; do ( cd test/$$module && go vet ./... ) || exit 1; done
+	export GOMEMLIMIT=3GiB; bin/golangci-lint run ./... && for module in browser certmanager tsdb; do ( cd test/$$module && ../../bin/golangci-lint run ./... ) || exit 1; done
+	for module in test test/admission test/karpenter test/peers tools/release; do ( cd $$module && go vet ./... ) || exit 1; done
 
 # What kube-score calls critical and is meant to be so: images are named by their version (IfNotPresent), and a CPU limit
 # would throttle who is asked for a pod's size while the pod waits. It warns of two more things: a topology spread takes
