@@ -39,7 +39,7 @@ func markdown(t *testing.T) map[string]string {
 }
 
 var (
-	fences = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
+	fences = regexp.MustCompile("(?ms)^ *```.*?\\n *```$")
 	spans  = regexp.MustCompile("`[^`\n]*`")
 	links  = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 )
