@@ -25,9 +25,8 @@ VERSION ?=
 REF ?= HEAD
 # Where a release publishes image and chart, and the repository with its files. The project has no public address yet.
 REGISTRY ?= attune.io
-SOURCE ?= https://attune.io/source
 KEY ?=
-URL ?=
+URL ?= https://attune.io/source
 RELEASE_PLATFORMS ?=
 # Version and commit in the programs (VERSION=v1.2.3).
 LDFLAGS = -s -w -X attune.io/attune/internal/answers.version=$(or $(VERSION),dev) -X attune.io/attune/internal/answers.commit=$(shell git rev-parse HEAD 2>/dev/null)
@@ -132,13 +131,8 @@ test-sim: bin/gotestsum ## The long run: lives of a cluster in virtual time, one
 VERBS := ^(TestLoopsConvergeAndStay|TestLoopsRevertAnOOMAndLearn|TestLoopsEvictPodsTooLargeForTheirNode|TestLoopsFinishTheWatchOfADeletedPolicy|TestLoopsUndo|TestLoopsWithoutRights|TestLoopsAreStoppedByAnAdmissionPolicy|TestLoopsAbandonSizesThatTheAPIServerRejects|TestLoopsSizeContainersByTheirOwnSettings)$$
 
 test-integration: programs bin/gotestsum ## Tests against a real API server, with its own validation code and Helm (RUN=name for some)
-<<<<<<< HEAD
-	cd test && $(call gotest,integration) -count=1 $(UNVETTED) -run '$(value RUN)' ./integration/... ./crash/...
+	cd test && $(call gotest,integration) -count=1 $(UNVETTED) -run '$(value RUN)' ./integration/... ./crash/... ./install
 	cd test && ATTUNE_BACKEND=apiserver $(call gotest,loops) -count=1 $(UNVETTED) -run '$(if $(filter .,$(RUN)),$(VERBS),$(value RUN))' ./loops
-=======
-	cd test && $(call gotest,integration) -count=1 -timeout 40m -run '$(value RUN)' ./integration/... ./crash/... ./install
-	cd test && ATTUNE_BACKEND=apiserver $(call gotest,loops) -count=1 -timeout 40m -run '$(if $(filter .,$(RUN)),$(VERBS),$(value RUN))' ./loops
->>>>>>> h-chart
 	cd test/admission && $(call gotest,admission) -timeout 40m -run '$(value RUN)' ./...
 	ATTUNE_INPUTS=$(call inputs,:/charts) ATTUNE_HELM="$$(cd test && go run ./cluster/cmd/cluster find helm)" $(call gotest,charts) -tags helm ./charts
 	cd test/certmanager && ATTUNE_INPUTS=$(call inputs,:/charts :/test/cluster/modules) ATTUNE_HELM="$$(cd .. && go run ./cluster/cmd/cluster find helm)" $(call gotest,certmanager) -tags helm ./...
@@ -270,14 +264,9 @@ bin/cosign: tools/cosign/go.mod
 bin/release-tool: $(wildcard tools/release/*.go) tools/release/go.mod
 	cd tools/release && go build -o ../../bin/release-tool .
 
-<<<<<<< HEAD
-# $(call release,VERB) makes, publishes or rehearses the release VERSION of the commit REF, in bin/release.
-release = bin/release-tool $(1) --version '$(VERSION)' --ref '$(REF)' --out bin/release --registry '$(REGISTRY)' --url '$(SOURCE)' --helm $(HELM) --cosign $(CURDIR)/bin/cosign
-=======
 # $(call release,VERB) makes, publishes or rehearses the release VERSION of the commit REF, in bin/release. URL is the address of
 # the repository, and RELEASE_PLATFORMS=linux/amd64 builds for these platforms only.
-release = bin/release-tool $(1) --version '$(VERSION)' --ref '$(REF)' --out bin/release --registry '$(REGISTRY)' --helm $(HELM) --cosign $(CURDIR)/bin/cosign $(if $(URL),--url '$(URL)') $(if $(RELEASE_PLATFORMS),--platforms '$(RELEASE_PLATFORMS)')
->>>>>>> h-release
+release = bin/release-tool $(1) --version '$(VERSION)' --ref '$(REF)' --out bin/release --registry '$(REGISTRY)' --helm $(HELM) --cosign $(CURDIR)/bin/cosign --url '$(URL)' $(if $(RELEASE_PLATFORMS),--platforms '$(RELEASE_PLATFORMS)')
 
 release-files: bin/release-tool ## All files of a release, and image and chart as an OCI layout, into bin/release (VERSION=v0.1.0 REF=commit)
 	$(call release,build)
@@ -314,17 +303,13 @@ generate: ## CRDs, deep copies, the chart's copy of the CRDs, and the licenses o
 bin/golangci-lint: tools/lint/go.mod
 	cd tools/lint && go build -o ../../bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
-<<<<<<< HEAD
 bin/actionlint: tools/go.mod
 	cd tools && go build -o ../bin/actionlint github.com/rhysd/actionlint/cmd/actionlint
 
 workflows: bin/actionlint ## The workflows as actionlint sees them; the same with and without shellcheck on the machine
 	bin/actionlint -shellcheck= -pyflakes=
 
-lint: score workflows bin/golangci-lint bin/karpenter/go.mod ## gofmt over all, actionlint over the workflows, golangci-lint (.golangci.yml) over the product with its tests, test/{browser,certmanager,tsdb} and tools/release, go vet over the other modules, kube-score over the chart
-=======
-lint: score bin/golangci-lint bin/karpenter/go.mod ## gofmt over all, golangci-lint (.golangci.yml) over the product with its tests, test/{browser,certmanager,tsdb}, go vet over the other modules, kube-score over the chart
->>>>>>> h-release
+lint: score workflows bin/golangci-lint bin/karpenter/go.mod ## gofmt over all, actionlint over the workflows, golangci-lint (.golangci.yml) over the product with its tests, test/{browser,certmanager,tsdb}, go vet over the other modules, kube-score over the chart
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "run gofmt -w on these files"; exit 1; }
 	export GOMEMLIMIT=3GiB; bin/golangci-lint run ./... && for module in browser certmanager tsdb; do ( cd test/$$module && ../../bin/golangci-lint run ./... ) || exit 1; done
 	for module in test test/admission test/karpenter test/peers tools/release; do ( cd $$module && go vet ./... ) || exit 1; done
