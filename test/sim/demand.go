@@ -34,6 +34,11 @@ type demand struct {
 	cpu, memory, cache float64
 	// stepAt is when a stepped demand doubles.
 	stepAt time.Time
+	// risesAt is when the need of CPU becomes risen; zero: never.
+	risesAt time.Time
+	risen   float64
+	// capped: the CPU that is measured ends at the limit.
+	capped bool
 	// startCPU is the request in cores with less of which a process does not come up; one that runs needs less.
 	startCPU float64
 	// ramp is what it needs beside that for a while; the zero value: nothing.
@@ -47,7 +52,11 @@ type demand struct {
 
 // at is the need of a replica that started at a time.
 func (d demand) at(now, started time.Time, replica string) (cpu, memory float64) {
-	return d.cpu * d.load(now) * (0.9 + 0.2*noise(d.seed, replica, now.Unix()/60)), d.memoryAt(now, started, replica)
+	cpu = d.cpu
+	if !d.risesAt.IsZero() && !now.Before(d.risesAt) {
+		cpu = d.risen
+	}
+	return cpu * d.load(now) * (0.9 + 0.2*noise(d.seed, replica, now.Unix()/60)), d.memoryAt(now, started, replica)
 }
 
 // memoryAt is the memory that it needs.
@@ -96,9 +105,9 @@ type life struct {
 	namespace, pod, container, uid, key string
 	of                                  demand
 	started, ended                      time.Time
-	cpuLimit                            float64
-	// limits are the memory limits in force, for usage that follows them.
-	limits []limitSince
+	// limits are the memory limits in force, for usage that follows them; cpuLimits are those of CPU, for usage that ends
+	// at them.
+	limits, cpuLimits []limitSince
 }
 
 // remembers is how long a source keeps the pods that are gone.
@@ -129,7 +138,10 @@ func (l *lives) see(pod *corev1.Pod, of demand, now time.Time) {
 				life.started = s.State.Running.StartedAt.Time
 			}
 			if s.Name == life.container && of.elastic.follows() && s.Resources != nil {
-				life.limited(s.Resources.Limits.Memory(), now)
+				life.limits = addLimit(life.limits, s.Resources.Limits.Memory(), now)
+			}
+			if s.Name == life.container && of.capped && s.Resources != nil {
+				life.cpuLimits = addLimit(life.cpuLimits, s.Resources.Limits.Cpu(), now)
 			}
 		}
 		if pod.Status.Phase != corev1.PodRunning && life.ended.IsZero() {
@@ -170,7 +182,11 @@ func (l *lives) forget(now time.Time) {
 }
 
 // source is a server that has measured every container; it answers one operator.
-type source struct{ of *operator }
+type source struct {
+	of *operator
+	// recent: it is asked about the last minutes.
+	recent bool
+}
 
 func (s source) Read(_ context.Context, q usage.Query, yield func(usage.Series)) (usage.Report, error) {
 	w := s.of.w
@@ -178,6 +194,10 @@ func (s source) Read(_ context.Context, q usage.Query, yield func(usage.Series))
 	w.asking.Lock()
 	defer w.asking.Unlock()
 	s.of.takes(50 * time.Millisecond)
+	told := func(s usage.Series) usage.Series { return s }
+	if s.recent && w.plan.Recent != nil {
+		told = w.plan.Recent
+	}
 	if err := w.faults.silent(s.of); err != nil {
 		return usage.Report{}, err
 	}
@@ -195,7 +215,7 @@ func (s source) Read(_ context.Context, q usage.Query, yield func(usage.Series))
 				report.Partial = true
 				continue
 			}
-			series := life.series(q, now)
+			series := told(life.series(q, now))
 			report.Series++
 			report.Samples += len(series.CPU) + len(series.Memory)
 			yield(series)
@@ -218,11 +238,25 @@ func (l *life) series(q usage.Query, now time.Time) usage.Series {
 			continue
 		}
 		cpu, memory := l.of.at(at, l.started, l.pod)
-		memory += l.elastic(at)
+		cpu, memory = l.granted(cpu, at), memory+l.elastic(at)
 		out.CPU = append(out.CPU, usage.Sample{At: at.UnixMilli(), Value: cpu})
 		out.Memory = append(out.Memory, usage.Sample{At: at.UnixMilli(), Value: memory})
 	}
 	return out
+}
+
+// granted is what a container gets of the CPU that it needs at a time.
+func (l *life) granted(cpu float64, at time.Time) float64 {
+	for _, since := range slices.Backward(l.cpuLimits) {
+		if since.at.After(at) {
+			continue
+		}
+		if since.limit > 0 {
+			cpu = min(cpu, since.limit)
+		}
+		break
+	}
+	return cpu
 }
 
 // measured: the container ran at a time, and had for a minute.

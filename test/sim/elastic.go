@@ -24,17 +24,19 @@ const fillsUpTo = 0.98
 
 func (e elastic) follows() bool { return e.heap > 0 || e.fills > 0 }
 
-// limitSince is a memory limit, in bytes, and since when it is in force; 0: none.
+// limitSince is a limit, in bytes or cores, and since when it is in force; 0: none.
 type limitSince struct {
 	at    time.Time
 	limit float64
 }
 
-// limited notes the limit of a container that runs.
-func (l *life) limited(limit *resource.Quantity, now time.Time) {
-	if n := len(l.limits); n == 0 || l.limits[n-1].limit != float64(limit.Value()) {
-		l.limits = append(l.limits, limitSince{now, float64(limit.Value())})
+// addLimit adds the limit of a container that runs to those that were in force.
+func addLimit(limits []limitSince, limit *resource.Quantity, now time.Time) []limitSince {
+	is := limit.AsApproximateFloat64()
+	if n := len(limits); n > 0 && limits[n-1].limit == is {
+		return limits
 	}
+	return append(limits, limitSince{now, is})
 }
 
 // memoryAt is what a usage source says of a container's memory, in bytes.

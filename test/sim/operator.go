@@ -138,7 +138,7 @@ func (o *operator) serve() {
 
 // lead makes the loops as cmd/attune does.
 func (o *operator) lead(ctx context.Context) {
-	dial := func(usage.SourceSettings) (usage.Source, error) { return source{o}, nil }
+	dial := func(usage.SourceSettings) (usage.Source, error) { return source{of: o}, nil }
 	o.histories = history.New(history.Options{Dial: dial, Parallel: 1, Changed: func(namespace string) { o.freshUsage(ctx, namespace) }})
 	o.recent = recent.New(dial)
 	o.recent.There = func(namespace, name string) bool { return o.w.pod(namespace, name) != nil }
@@ -163,7 +163,7 @@ func (o *operator) lead(ctx context.Context) {
 		Client: as("attune/workload"), Live: o.w.server.As("attune/live", o.link()),
 		Clock: o, Settings: settings, Autoscalers: autoscalers{o},
 		Gauges:    func(policy.Settings) (workloadloop.Gauge, error) { return gauge{o}, nil },
-		Recently:  func(policy.Settings) (usage.Source, error) { return source{o}, nil },
+		Recently:  func(policy.Settings) (usage.Source, error) { return source{o, true}, nil },
 		RecentCPU: lately{o},
 		Access: workloadloop.Access{
 			Admission: workload.Admission{Operator: operatorNamespace}, Evictions: true, ServerVersion: fmt.Sprintf("v1.%d.2", o.w.server.Minor),
@@ -171,6 +171,9 @@ func (o *operator) lead(ctx context.Context) {
 		},
 		Events: recorder, Grants: grants, Confirmed: freshness,
 		HeldChanged: func(name types.NamespacedName) { o.nodes.Held(ctx, name, o.queues["node"]) },
+	}
+	if o.w.plan.NoRecent {
+		o.workloads.Recently = nil
 	}
 	if o.w.plan.Climbs {
 		o.workloads.Climbs = func(policy.Settings) (workloadloop.Climbs, error) { return traces{o}, nil }

@@ -13,6 +13,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/usage"
 )
 
 // plan is a world as it begins, and what happens to it.
@@ -60,6 +61,10 @@ type plan struct {
 	Meets v1alpha1.RecordPhase
 	// Climbs: the operator raises what climbs towards its memory limit. Two thirds of the seeds are played without it.
 	Climbs bool
+	// NoRecent: the operator has no source of the usage of the last minutes. Recent is what that source tells of a container;
+	// nil: everything.
+	NoRecent bool
+	Recent   func(usage.Series) usage.Series
 	// Sampled is how often memory is measured that may climb; zero: climbsEvery.
 	Sampled time.Duration
 	// NothingHarms: no size is too small for a container of this world, and none is killed.

@@ -91,7 +91,7 @@ func newWatching(w *world) *watching {
 	hindrance := &hindrance{w: w, templates: templates{}}
 	v.templates = hindrance.templates
 	v.invariants = []invariant{raises, newCalm(s), newRepeats(s), newAwake(s), newSpins(s), newFloors(s), newHarmless(s), newEnds(s), newAdmissions(s), newOneWave(s), newRecommended(s, w.selected),
-		newRest(s), newReached(s, w.podsOf), newStarved(s, w.podsOf, w.leastNeed, w.sourceIsWell), newStarts(s),
+		newRest(s), newReached(s, w.podsOf), newStarved(s, w.podsOf, w.leastNeed, func() bool { return w.sourceIsWell() && w.plan.Recent == nil }), newStarts(s),
 		newFreshUsage(s, w.wantedUsage, w.sourceIsWell, w.sourceReaches),
 		newReverted(s, w.autoReverts), newNeighbours(s, func() bool { return w.noRights }), newReleased(s), spoken, &originals{scene: s, template: w.template},
 		&unasked{scene: s, asks: w.evicts}, &blameless{scene: s, nothingHarms: w.plan.NothingHarms},

@@ -31,6 +31,7 @@ import (
 func worlds() map[string]plan {
 	all := takeovers()
 	maps.Copy(all, wentWrong())
+	maps.Copy(all, starvedWorlds())
 	return all
 }
 

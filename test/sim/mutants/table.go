@@ -200,6 +200,34 @@ var mutants = []mutant{
 		"TestHazards/stopped_in_harm,_kill_switch", "rescued",
 	},
 	{
+		"P0: a starved container waits for the cooldown", "the recent usage is not read",
+		[]edit{{"controller/workload/observe.go", "			NoRecent: c.Recently == nil,\n", "			NoRecent: true,\n"}},
+		"TestWorlds/a_container_is_starved", "raises that are due",
+	},
+	{
+		"P0: a starved container waits for the cooldown of another resize", "a raise that is due waits for the cooldown",
+		[]edit{{"resize/steps.go", "	return in.Due.raises(m, r) || StepOf", "	return StepOf"}},
+		"TestWorlds/a_container_is_starved_in_a_cooldown", "raises that are due",
+	},
+	{
+		"P1: a raise that is due goes in steps", "a raise that is due is capped",
+		[]edit{{"tuning/sizes.go", "			Due: due[t.Name], Settings:", "			Due: [2]bool{due[t.Name][0] && false}, Settings:"}},
+		"TestWorlds/a_container_needs_more_memory", "raises that are due",
+	},
+	{
+		"P1: a raise that is due waits for the waves of other pods", "pods go in the order of their names",
+		[]edit{{"resize/waves.go", "		if a.Due != b.Due {\n", "		if false && a.Due != b.Due {\n"}},
+		"TestWorlds/a_container_is_starved_amid_decreases", "raises that are due",
+	},
+	{
+		"P1: raises go on after a regression", "a backoff holds no raise that is due",
+		[]edit{
+			{"resize/steps.go", "	if in.Status.Backoff != nil {\n		return false\n	}\n	return in.Due", "	return in.Due"},
+			{"tuning/due.go", " || d.gates.status().Backoff != nil ||", " ||"},
+		},
+		"TestWorlds/a_container_is_starved_after_a_revert", "raises that are due",
+	},
+	{
 		"P0: a series of 1,600 cores is believed", "no sample is above what a node has",
 		[]edit{{"usage/plausible.go", "	case value > m.Of(memory):\n", "	case false && value > m.Of(memory):\n"}},
 		"./usage/prometheus TestSamplesAboveTheLargestNodeAreToldApart", failed,
