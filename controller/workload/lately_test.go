@@ -229,3 +229,45 @@ func TestRecentUsageOfASourceThatHangs(t *testing.T) {
 	query(silentFor, "web-1")
 	assert.Equal(t, 2, source.asked)
 }
+
+// Without recent samples, whatever the cause, a raise in a cooldown is not due: nothing is written until the cooldown ends,
+// and then the raise takes its step. Only a source that may answer later is asked again before.
+func TestRaisesWithoutRecentUsage(t *testing.T) {
+	tiny := sizeOf(10, 0, 512, 0)
+	last := now.Add(time.Hour).Truncate(latelyStep)
+	full := []usage.Series{{Namespace: "shop", Pod: "web-1", Container: "app", CPU: every(200, last, 0.033)}}
+	const raised, step = int64(38), int64(15)
+	for name, c := range map[string]struct {
+		recently func(policy.Settings) (usage.Source, error)
+		wakes    time.Duration
+		cpu      int64
+	}{
+		"no source":             {nil, 2 * time.Minute, step},
+		"a source that is gone": {func(policy.Settings) (usage.Source, error) { return nil, errors.New("no such Secret") }, 30 * time.Second, step},
+		"a source that fails": {func(policy.Settings) (usage.Source, error) {
+			return &recentSource{series: full, err: errors.New("reset")}, nil
+		}, 30 * time.Second, step},
+		"a source without data":  {func(policy.Settings) (usage.Source, error) { return &recentSource{}, nil }, 30 * time.Second, step},
+		"a source with its data": {func(policy.Settings) (usage.Source, error) { return &recentSource{series: full}, nil }, 0, raised},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rec := heading(seen(t, tiny), sizeOf(38, 0, 512, 0)).Rec
+			rec.Status.CooldownFrom = &metav1.Time{Time: now.Add(-58 * time.Minute)}
+			l := newLab(t, rec, deploymentOf(tiny, 1), running("web-1", tiny))
+			l.c.Recently = c.recently
+			cpu := func() int64 { return l.pod("web-1").Spec.Containers[0].Resources.Requests.Cpu().MilliValue() }
+			wakes := l.pass().RequeueAfter
+			if c.cpu == raised {
+				assert.Equal(t, raised, cpu(), "at once, and past the cap of a step")
+				return
+			}
+			assert.Equal(t, c.wakes, wakes)
+			l.live(110 * time.Second)
+			assert.Zero(t, l.patches)
+			assert.LessOrEqual(t, l.status, 1, "nothing is new, and nothing is written")
+			assert.Zero(t, l.events)
+			l.live(time.Minute)
+			assert.Equal(t, c.cpu, cpu(), "one step, after the cooldown")
+		})
+	}
+}

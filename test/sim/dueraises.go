@@ -1,12 +1,14 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	ptrs "k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
@@ -35,6 +37,10 @@ type dueRaises struct {
 	rec types.NamespacedName
 	// since when raises are due that are not carried out.
 	since map[string]time.Time
+	// pending is since when pods have a raise that is due, also while other pods are resized or observed.
+	pending map[string]time.Time
+	// lowered is when a memory request was lowered last.
+	lowered time.Time
 	// raises are those of CPU and memory requests, in the order in which they were written.
 	raises []requestRaise
 	// slowest is the longest that a raise took that was due.
@@ -53,7 +59,7 @@ type requestRaise struct {
 
 // judgeRaises of a recommendation from now on.
 func (w *world) judgeRaises(rec types.NamespacedName) *dueRaises {
-	j := &dueRaises{w: w, rec: rec, since: map[string]time.Time{}}
+	j := &dueRaises{w: w, rec: rec, since: map[string]time.Time{}, pending: map[string]time.Time{}}
 	w.watching.invariants = append(w.watching.invariants, j)
 	w.time.every(judgedEach, func() bool { j.look(); return true })
 	return j
@@ -64,8 +70,17 @@ func (j *dueRaises) stored() *v1alpha1.AttuneRecommendation {
 	return rec
 }
 
-// changed notes the raises.
+// changed notes the raises, and sees resizes that begin before one that is due.
 func (j *dueRaises) changed(e api.Event) {
+	if rec, is := e.Object.(*v1alpha1.AttuneRecommendation); is && len(rec.Status.Records) > 0 {
+		for _, r := range rec.Status.Records {
+			for pod, since := range j.pending {
+				if begun := ptrs.Deref(r.Begun, r.WrittenAt); r.PodName != pod && j.pending[r.PodName].IsZero() && begun.Sub(since) > time.Minute {
+					j.violate("pod %s has a raise that is due since %s, and pod %s is resized first", pod, since.Format(time.TimeOnly), r.PodName)
+				}
+			}
+		}
+	}
 	pod, is := e.Object.(*corev1.Pod)
 	old, was := e.Old.(*corev1.Pod)
 	rec := j.stored()
@@ -77,6 +92,9 @@ func (j *dueRaises) changed(e api.Event) {
 	for _, c := range podview.Read(pod) {
 		for _, r := range recommender.Resources {
 			from, to := before[c.Name].Size[r].Request, c.Size[r].Request
+			if r == recommender.Memory && to < from {
+				j.lowered = j.w.time.now
+			}
 			if to > from {
 				j.raises = append(j.raises, requestRaise{j.w.time.now, pod.Name, c.Name, r, from, to, j.isDue(old, c.Name, r, from), cooling, rec.Status.Backoff != nil})
 			}
@@ -104,6 +122,8 @@ func (j *dueRaises) look() {
 		return
 	}
 	there := map[string]bool{}
+	was := j.pending
+	j.pending = map[string]time.Time{}
 	for _, pod := range j.w.podsOf(j.rec) {
 		if !isReady(pod) || pod.DeletionTimestamp != nil {
 			continue
@@ -112,7 +132,9 @@ func (j *dueRaises) look() {
 			for _, r := range recommender.Resources {
 				key := fmt.Sprintf("%s of container %s of pod %s", r, target.Name, pod.Name)
 				there[key] = true
-				j.judge(key, rec, pod, target, r)
+				if j.judge(key, rec, pod, target, r) {
+					j.pending[pod.Name] = cmp.Or(was[pod.Name], j.w.time.now)
+				}
 			}
 		}
 	}
@@ -123,8 +145,8 @@ func (j *dueRaises) look() {
 	}
 }
 
-// judge one resource of a container.
-func (j *dueRaises) judge(key string, rec *v1alpha1.AttuneRecommendation, pod *corev1.Pod, of v1alpha1.ContainerTarget, r recommender.Resource) {
+// judge one resource of a container, and return whether its raise is due and may be carried out.
+func (j *dueRaises) judge(key string, rec *v1alpha1.AttuneRecommendation, pod *corev1.Pod, of v1alpha1.ContainerTarget, r recommender.Resource) bool {
 	now, to := j.w.time.now, resize.Unheld(of)[r].Request
 	asked, runs := podview.ByName(podview.Read(pod))[of.Name].Size[r].Request, running(pod, of.Name, r)
 	since, waits := j.since[key]
@@ -134,8 +156,10 @@ func (j *dueRaises) judge(key string, rec *v1alpha1.AttuneRecommendation, pod *c
 			j.slowest = max(j.slowest, now.Sub(since))
 		}
 		delete(j.since, key)
+		return false
 	case !j.isDue(pod, of.Name, r, runs), j.w.watching.excused(), rec.Status.Backoff != nil:
 		delete(j.since, key)
+		return false
 	case asked == runs && len(rec.Status.Records) > 0: // a pod is resized or observed
 		delete(j.since, key)
 	case !waits:
@@ -147,6 +171,7 @@ func (j *dueRaises) judge(key string, rec *v1alpha1.AttuneRecommendation, pod *c
 		delete(j.since, key)
 		j.violate("%s is due to be raised from %d to %d since %s", key, runs, to, since.Format(time.TimeOnly))
 	}
+	return asked == runs
 }
 
 func (j *dueRaises) violate(format string, args ...any) {

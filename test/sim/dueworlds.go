@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -8,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/usage"
 )
@@ -146,10 +149,17 @@ func oneOfTwoStarved() plan {
 func starvedAmidDecreases() plan {
 	return starvedWorld(4*time.Hour, tinyIdle(6, "1Gi"), func(w *world, j *dueRaises) {
 		w.once("a resize is watched", func() bool { return len(w.openRecords()) > 0 }, func() {
-			pods := w.podsOf(webKey)
-			w.starve(pods[len(pods)-1])
+			// The last one in the order of the waves.
+			w.starve(slices.MaxFunc(w.podsOf(webKey), func(a, b *corev1.Pod) int {
+				return cmp.Compare(podview.Hash(a.Name), podview.Hash(b.Name))
+			}))
 		})
-	}, raisedAtLeast(1))
+	}, func(w *world, j *dueRaises) {
+		raisedAtLeast(1)(w, j)
+		if i := slices.IndexFunc(j.raises, func(r requestRaise) bool { return r.due }); i >= 0 && !j.lowered.After(j.raises[i].at) {
+			j.violate("no pod was lowered after the raise: %v", j.raises)
+		}
+	})
 }
 
 // tinyIdle is tiny, and needs 5m.

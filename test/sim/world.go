@@ -86,6 +86,8 @@ type world struct {
 	phases map[v1alpha1.RecordPhase]int
 
 	violations []string
+	// stepTook is how long the resize step of a world of steps.go took.
+	stepTook time.Duration
 	// doubted counts the decisions that a pass took for the last one's.
 	doubted int
 	// cpu is the processor's time that it took.

@@ -215,6 +215,11 @@ var mutants = []mutant{
 		"TestWorlds/a_container_needs_more_memory", "raises that are due",
 	},
 	{
+		"P1: a raise that is due waits for the waves of other pods", "pods go in the order of their names",
+		[]edit{{"resize/waves.go", "		if a.Due != b.Due {\n", "		if false && a.Due != b.Due {\n"}},
+		"TestWorlds/a_container_is_starved_amid_decreases", "raises that are due",
+	},
+	{
 		"P1: raises go on after a regression", "a backoff holds no raise that is due",
 		[]edit{
 			{"resize/steps.go", "	if in.Status.Backoff != nil {\n		return false\n	}\n	return in.Due", "	return in.Due"},
