@@ -1,6 +1,7 @@
 package input
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"testing"
@@ -19,6 +20,9 @@ func TestSamples(t *testing.T) {
 	for _, path := range samples {
 		text, err := os.ReadFile(path)
 		require.NoError(t, err)
+		if !bytes.Contains(text, []byte("Policy\n")) { // defaults, which are read beside a policy
+			text = append(text, "\n---\napiVersion: attune.io/v1alpha1\nkind: AttunePolicy\nmetadata: {name: any, namespace: any}\nspec: {targetRef: {kind: Deployment}}\n"...)
+		}
 		documents, err := ParsePolicy(text)
 		require.NoError(t, err, path)
 		_, err = policy.Resolve(documents.Cluster, documents.Namespace, documents.Policy)
