@@ -138,6 +138,10 @@ test-integration: programs bin/gotestsum ## Tests against a real API server, wit
 	cd test/certmanager && ATTUNE_INPUTS=$(call inputs,:/charts :/test/cluster/modules) ATTUNE_HELM="$$(cd .. && go run ./cluster/cmd/cluster find helm)" $(call gotest,certmanager) -tags helm ./...
 	$(call some,integration loops admission)
 
+test-docs: programs ## What pages say: links, commands, values, words, references; their YAML on a real API server. Also part of test-unit and test-integration
+	go test ./internal/laws ./cmd/kubectl-attune/...
+	cd test && go test -count=1 $(UNVETTED) -run TestYAMLOfPages ./integration
+
 test-loops-apiserver: programs ## Every story of test/loops on a real API server; for changes of test/sim/api
 	cd test && ATTUNE_BACKEND=apiserver go test -count=1 -timeout 60m -run '$(value RUN)' ./loops
 
@@ -359,4 +363,4 @@ vulncheck: bin/govulncheck ## Known vulnerabilities in code that the product cal
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: compatibility workflows lane-clusters lane-kubelets lane-background tidy subjects vulncheck programs inotify record-metrics record-raises mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-loops-apiserver test-cluster test-e2e test-v2 test-faults test-faults-vpa test-argo test-upstream test-release test-matrix test-mutants test-race test-fips test-fuzz test-long bench packed backtest load build release-files release-publish release-rehearsal image rbac generate score lint verify help values
+.PHONY: test-docs compatibility workflows lane-clusters lane-kubelets lane-background tidy subjects vulncheck programs inotify record-metrics record-raises mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-loops-apiserver test-cluster test-e2e test-v2 test-faults test-faults-vpa test-argo test-upstream test-release test-matrix test-mutants test-race test-fips test-fuzz test-long bench packed backtest load build release-files release-publish release-rehearsal image rbac generate score lint verify help values

@@ -68,7 +68,7 @@ func TestAuthorityIsTheControllers(t *testing.T) {
 
 // TestVolumesHaveTheKeysThatAreRead, and no others of a Secret or ConfigMap.
 func TestVolumesHaveTheKeysThatAreRead(t *testing.T) {
-	r := render(t, "usage.prometheus.bearerTokenSecret.name=token", "usage.prometheus.tls.caConfigMap.name=ca", "kubelet.tls.caConfigMap.name=kubelets", "webhook.clientCA.configMap.name=clients")
+	r := render(t, "certs.provider=cert-manager", "usage.prometheus.bearerTokenSecret.name=token", "usage.prometheus.tls.caConfigMap.name=ca", "kubelet.tls.caConfigMap.name=kubelets", "webhook.clientCA.configMap.name=clients")
 	want := map[string][]string{"certs": {"tls.crt", "tls.key"}, "prometheus-token": {"token"}, "prometheus-ca": {"ca.crt"}, "kubelet-ca": {"ca.crt"}, "client-ca": {"ca.crt"}}
 	seen := []string{}
 	for _, d := range all[*appsv1.Deployment](r) {
