@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,7 +67,11 @@ func TestAdaptive(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		live, file := adaptiveSteps(explained(t, "deployment/web", "-n", "adaptive")), adaptiveSteps(source.explained(policy, rec.Spec.DataUntil.Time))
+		samples, rows := source.csv(policy, rec.Spec.DataUntil.Time)
+		if rows == 0 {
+			return fmt.Errorf("Prometheus has no samples until %s", rec.Spec.DataUntil)
+		}
+		live, file := adaptiveSteps(explained(t, "deployment/web", "-n", "adaptive")), adaptiveSteps(source.explained(policy, samples, rec.Spec.DataUntil.Time))
 		if diff := cmp.Diff(live, file); diff != "" {
 			// The newest step was read before its last sample came: what is stored next has it.
 			return fmt.Errorf("until %s: %s %w", rec.Spec.DataUntil, diff, requeryUsage(ctx, policy, rec))
@@ -103,10 +108,10 @@ func explained(t *testing.T, args ...string) answers.ExplainedContainer {
 // promSource writes what Prometheus knows of the workload into files.
 type promSource struct{ t *testing.T }
 
-func (p *promSource) explained(policy *v1alpha1.AttunePolicy, until time.Time) answers.ExplainedContainer {
+func (p *promSource) explained(policy *v1alpha1.AttunePolicy, csv string, until time.Time) answers.ExplainedContainer {
 	dir := p.t.TempDir()
 	samples, file := filepath.Join(dir, "samples.csv"), filepath.Join(dir, "policy.yaml")
-	require.NoError(p.t, os.WriteFile(samples, []byte(p.csv(policy, until)), 0o600))
+	require.NoError(p.t, os.WriteFile(samples, []byte(csv), 0o600))
 	spec := policy.DeepCopy()
 	spec.TypeMeta.APIVersion, spec.TypeMeta.Kind = v1alpha1.GroupVersion.String(), "AttunePolicy"
 	text, err := json.Marshal(map[string]any{"apiVersion": spec.APIVersion, "kind": spec.Kind, "metadata": map[string]any{"name": spec.Name}, "spec": spec.Spec})
@@ -116,8 +121,8 @@ func (p *promSource) explained(policy *v1alpha1.AttunePolicy, until time.Time) a
 		"--limits", "cpu="+asked.cpuLimit+",memory="+asked.memoryLimit, "--at", until.UTC().Format(time.RFC3339))
 }
 
-// csv has a row for each step: the highest of all pods, as the operator reads them.
-func (p *promSource) csv(policy *v1alpha1.AttunePolicy, until time.Time) string {
+// csv has a row for each step: the highest of all pods, as the operator reads them. It returns the number of rows, too.
+func (p *promSource) csv(policy *v1alpha1.AttunePolicy, until time.Time) (string, int) {
 	server, err := prometheus.New(prometheus.Config{Address: cluster.PrometheusURL, Through: env.cluster.HTTPClient().Transport})
 	require.NoError(p.t, err)
 	defer server.Close()
@@ -152,5 +157,5 @@ func (p *promSource) csv(policy *v1alpha1.AttunePolicy, until time.Time) string 
 			text += fmt.Sprintf("app,%d,%s,%s\n", at.Unix(), field(r.cpu), field(r.memory))
 		}
 	}
-	return text
+	return text, strings.Count(text, "\n") - 1
 }
