@@ -73,12 +73,7 @@ var targets = regexp.MustCompile("(?:^|[`\\n$;&|] *)make ([a-z][a-z0-9-]*)")
 
 // TestMakeTargetsOfPages: a page names only targets that the Makefile has.
 func TestMakeTargetsOfPages(t *testing.T) {
-	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
-	require.NoError(t, err)
-	known, seen := map[string]bool{}, 0
-	for _, target := range regexp.MustCompile(`(?m)^([a-z][a-z0-9-]*):`).FindAllStringSubmatch(string(makefile), -1) {
-		known[target[1]] = true
-	}
+	known, seen := makeTargets(t), 0
 	for name, text := range markdown(t) {
 		if name == "CHANGELOG.md" {
 			continue // its entries are of their time

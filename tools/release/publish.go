@@ -19,15 +19,7 @@ func publishOut(ctx context.Context, r Release) error { return r.publish(ctx, r.
 
 // publish pushes and signs below the registry to. Files that users download are signed beside them.
 func (r Release) publish(ctx context.Context, to string) error {
-	path, err := layout.FromPath(filepath.Join(r.Out, "oci"))
-	if err != nil {
-		return err
-	}
-	index, err := path.ImageIndex()
-	if err != nil {
-		return err
-	}
-	images, charts, err := r.parts(index)
+	images, charts, err := r.parts()
 	if err != nil {
 		return err
 	}
@@ -48,8 +40,16 @@ func (r Release) publish(ctx context.Context, to string) error {
 	return r.signFiles(ctx)
 }
 
-// parts are image and chart of the layout.
-func (r Release) parts(of v1.ImageIndex) (v1.ImageIndex, v1.Image, error) {
+// parts returns image and chart of the layout.
+func (r Release) parts() (v1.ImageIndex, v1.Image, error) {
+	path, err := layout.FromPath(filepath.Join(r.Out, "oci"))
+	if err != nil {
+		return nil, nil, err
+	}
+	of, err := path.ImageIndex()
+	if err != nil {
+		return nil, nil, err
+	}
 	manifest, err := of.IndexManifest()
 	if err != nil {
 		return nil, nil, err

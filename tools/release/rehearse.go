@@ -242,15 +242,7 @@ func (r Release) refused(ctx context.Context, registry, downloads, why string) e
 
 // refuseImage moves the release's tag to an image with another label, as somebody with access to the registry can.
 func (r Release) refuseImage(ctx context.Context, to string) error {
-	path, err := layout.FromPath(filepath.Join(r.Out, "oci"))
-	if err != nil {
-		return err
-	}
-	all, err := path.ImageIndex()
-	if err != nil {
-		return err
-	}
-	index, _, err := r.parts(all)
+	index, _, err := r.parts()
 	if err != nil {
 		return err
 	}
@@ -266,15 +258,7 @@ func (r Release) refuseImage(ctx context.Context, to string) error {
 
 // report says what was made.
 func (r Release) report(out io.Writer, verified string) error {
-	path, err := layout.FromPath(filepath.Join(r.Out, "oci"))
-	if err != nil {
-		return err
-	}
-	all, err := path.ImageIndex()
-	if err != nil {
-		return err
-	}
-	index, chart, err := r.parts(all)
+	index, chart, err := r.parts()
 	if err != nil {
 		return err
 	}
