@@ -64,7 +64,7 @@ func (c looker) queryLately(ctx context.Context, w *tuning.View, pods []types.UI
 		if of = c.readLately(ctx, w, key); of != nil { // without samples, no raise is due
 			throttled = c.throttledLately(ctx, w, pods)
 		}
-		if ctx.Err() != nil { // else the waiting workloads of the namespace would occupy the workers
+		if ctx.Err() != nil { // otherwise each waiting workload of the namespace occupies a worker for askFor
 			c.answers.lately.silent.record(key, struct{}{}, silentFor, w.Now)
 		}
 	}
@@ -75,7 +75,7 @@ func (c looker) queryLately(ctx context.Context, w *tuning.View, pods []types.UI
 			for container, samples := range of[pod.Name] {
 				lately := samples.since(pod, statuses[container], startupOf(settings, container), latelyRateOf(settings))
 				if started := samples.startOf(pod, statuses[container]); !started.After(w.Now.Add(-resize.LatelyWindow)) {
-					lately.Throttled = throttled[pod.Name][container] // else a part of the window is another container's
+					lately.Throttled = throttled[pod.Name][container] // otherwise a part of the window belongs to another container
 				}
 				found[container] = lately
 			}

@@ -50,7 +50,7 @@ func TestCompatibility(t *testing.T) {
 	require.ErrorContains(t, compatibility(folder, "v1.36", in("record.yaml"), in("page.md")), "has no test")
 }
 
-// TestTheTableIsThatOfTheRecord: nobody wrote into the table of the page.
+// TestTheTableIsThatOfTheRecord: the table of the page is the one that make compatibility writes.
 func TestTheTableIsThatOfTheRecord(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/compatibility.md")
 	require.NoError(t, err)
