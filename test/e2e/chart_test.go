@@ -142,7 +142,7 @@ func uninstalled(t *testing.T, seeded, tuned *appsv1.Deployment) {
 		_, err := published(ctx, seeded.Namespace, "attune-deployment-"+seeded.Name)
 		return err
 	})
-	require.NoError(t, deploy.Uninstall(ctx, env.cluster, nil))
+	uninstall(t)
 
 	assert.NoError(t, createdWith(ctx, seeded, asked), "created as it is")
 	for _, kind := range []client.ObjectList{

@@ -9,8 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -143,10 +145,11 @@ func judgeRights() error {
 			return fmt.Errorf("%s: %w", filepath.Base(name), err)
 		}
 		uses = append(uses, read...)
-		if strings.HasPrefix(filepath.Base(name), "audit-upheavals") {
-			continue // the release is uninstalled there, its rights first
+		taken, err := rightsTaken(strings.NewReplacer("audit-", "uninstalled-", ".log", ".time").Replace(filepath.Base(name)))
+		if err != nil {
+			return err
 		}
-		for _, use := range rights.Refused(read) {
+		for _, use := range rights.Refused(read, taken) {
 			if use.Namespace == comesAndGoes {
 				continue // its Roles go with it
 			}
@@ -164,6 +167,29 @@ func judgeRights() error {
 	}
 	fmt.Printf("rights: %d granted, %d uses, %d clusters\n", len(grants), len(uses), len(logs))
 	return errors.Join(problems...)
+}
+
+// uninstall the release, and note when: the operator's rights are deleted while its pods still end.
+func uninstall(t *testing.T) {
+	t.Helper()
+	if os.Getenv(rightsVariable) != "" {
+		at, err := time.Now().MarshalText()
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(recordFile("uninstalled", "time"), at, 0o600))
+	}
+	require.NoError(t, deploy.Uninstall(t.Context(), env.cluster, nil))
+}
+
+// rightsTaken is when the release was uninstalled, as the file of this name has it; zero: it was not.
+func rightsTaken(name string) (at time.Time, err error) {
+	body, err := os.ReadFile(filepath.Join(os.Getenv(rightsVariable), name))
+	if errors.Is(err, os.ErrNotExist) {
+		return time.Time{}, nil
+	}
+	if err == nil {
+		err = at.UnmarshalText(body)
+	}
+	return at, err
 }
 
 // recordedGrants are those of all clusters, each once.

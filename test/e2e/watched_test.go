@@ -214,7 +214,7 @@ func uninstalledFrom(t *testing.T, moved *appsv1.Deployment) {
 	before := pods(ctx, t, moved)[0]
 	_, err := recommendation(ctx, moved)
 	require.NoError(t, err)
-	require.NoError(t, deploy.Uninstall(ctx, env.cluster, nil))
+	uninstall(t)
 	rec, err := recommendation(ctx, moved)
 	require.NoError(t, err)
 	assert.Empty(t, rec.Finalizers)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/component-helpers/auth/rbac/validation"
@@ -38,6 +39,8 @@ type Use struct {
 	// Rule is the least that allows it.
 	Rule    rbacv1.PolicyRule
 	Refused bool
+	// At is when it was asked; of a use that was refused more than once, the first time.
+	At time.Time
 }
 
 func (u Use) String() string { return u.User + in(u.Namespace) + " " + describe(u.Rule) }
@@ -76,10 +79,11 @@ func describe(r rbacv1.PolicyRule) string {
 
 // event is what is read of an entry of an audit log.
 type event struct {
-	Verb       string
-	RequestURI string
-	User       struct{ Username string }
-	ObjectRef  *struct{ Resource, Namespace, Name, APIGroup, Subresource string }
+	Verb                     string
+	RequestURI               string
+	User                     struct{ Username string }
+	RequestReceivedTimestamp time.Time
+	ObjectRef                *struct{ Resource, Namespace, Name, APIGroup, Subresource string }
 	// Annotations have what was decided, and why.
 	Annotations map[string]string
 }
@@ -104,7 +108,9 @@ func Read(log io.Reader) ([]Use, error) {
 			return nil, fmt.Errorf("line %d of the audit log: %w", number, err)
 		}
 		use := useOf(e)
-		seen[fmt.Sprint(use.Refused, use)] = use
+		if key := fmt.Sprint(use.Refused, use); seen[key].Rule.Verbs == nil {
+			seen[key] = use
+		}
 	}
 	var uses []Use
 	for _, use := range seen {
@@ -116,7 +122,7 @@ func Read(log io.Reader) ([]Use, error) {
 
 // useOf an event. A request for a name is refused or allowed by that name.
 func useOf(e event) Use {
-	use := Use{User: e.User.Username, Rule: rbacv1.PolicyRule{Verbs: []string{e.Verb}}, Refused: e.Annotations[decision] == forbid}
+	use := Use{User: e.User.Username, Rule: rbacv1.PolicyRule{Verbs: []string{e.Verb}}, Refused: e.Annotations[decision] == forbid, At: e.RequestReceivedTimestamp}
 	if e.ObjectRef == nil {
 		path, _, _ := strings.Cut(e.RequestURI, "?")
 		use.Rule.NonResourceURLs = []string{path}
@@ -134,10 +140,10 @@ func useOf(e event) Use {
 	return use
 }
 
-// Refused are the uses that the API server refused for want of a right.
-func Refused(uses []Use) (refused []Use) {
+// Refused are the uses that the API server refused for want of a right, before rights were taken away (zero: never).
+func Refused(uses []Use, taken time.Time) (refused []Use) {
 	for _, use := range uses {
-		if use.Refused {
+		if use.Refused && (taken.IsZero() || use.At.Before(taken)) {
 			refused = append(refused, use)
 		}
 	}

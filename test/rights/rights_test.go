@@ -3,6 +3,7 @@ package rights
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -13,7 +14,8 @@ const log = `{"verb":"watch","requestURI":"/api/v1/pods?watch=true","user":{"use
 {"verb":"patch","user":{"username":"system:serviceaccount:ops:attune"},"objectRef":{"resource":"pods","namespace":"shop","name":"web-1","subresource":"resize"},"annotations":{"authorization.k8s.io/decision":"allow"},"responseStatus":{"code":403}}
 {"verb":"update","user":{"username":"system:serviceaccount:ops:attune"},"objectRef":{"resource":"leases","namespace":"ops","name":"attune","apiGroup":"coordination.k8s.io"},"responseStatus":{"code":200}}
 {"verb":"update","user":{"username":"system:serviceaccount:ops:attune"},"objectRef":{"resource":"leases","namespace":"ops","name":"attune","apiGroup":"coordination.k8s.io"},"responseStatus":{"code":200}}
-{"verb":"delete","user":{"username":"system:serviceaccount:ops:attune"},"objectRef":{"resource":"pods","namespace":"shop","name":"web-1"},"annotations":{"authorization.k8s.io/decision":"forbid"},"responseStatus":{"code":403}}
+{"verb":"delete","user":{"username":"system:serviceaccount:ops:attune"},"objectRef":{"resource":"pods","namespace":"shop","name":"web-1"},"annotations":{"authorization.k8s.io/decision":"forbid"},"responseStatus":{"code":403},"requestReceivedTimestamp":"2026-11-28T06:00:00.000001Z"}
+{"verb":"delete","user":{"username":"system:serviceaccount:ops:attune"},"objectRef":{"resource":"pods","namespace":"shop","name":"web-1"},"annotations":{"authorization.k8s.io/decision":"forbid"},"responseStatus":{"code":403},"requestReceivedTimestamp":"2026-11-28T07:00:00.000001Z"}
 {"verb":"get","requestURI":"/version?timeout=1s","user":{"username":"system:serviceaccount:ops:attune"},"responseStatus":{"code":200}}
 {"verb":"get","requ`
 
@@ -22,8 +24,11 @@ func TestGrantedAndUsedRights(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, uses, 5, "each once, and none that is still being written")
 
-	refused := Refused(uses)
-	require.Len(t, refused, 1)
+	at := time.Date(2026, 11, 28, 6, 0, 0, 0, time.UTC)
+	assert.Empty(t, Refused(uses, at), "the rights were taken away before")
+	refused := Refused(uses, at.Add(time.Second))
+	require.Len(t, refused, 1, "the first time counts")
+	assert.Equal(t, refused, Refused(uses, time.Time{}))
 	assert.Equal(t, "system:serviceaccount:ops:attune in shop delete pods web-1", refused[0].String())
 
 	operator := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "ops", Name: "attune"}, {Kind: "User", Name: "admin"}}
