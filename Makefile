@@ -282,7 +282,7 @@ release-rehearsal: bin/release-tool bin/cosign ## Build a release twice, publish
 	$(call release,rehearse)
 
 image: ## The operator's image, as an archive in bin/
-	@cd test && LDFLAGS='$(LDFLAGS)' go run ./cmd/deploy --image ../bin/image
+	@cd test && LDFLAGS='$(LDFLAGS)' go run ./cmd/deploy --image '$(CURDIR)/bin/image'
 
 rbac: ## What a default install may do, as tables, into docs/security-model.md
 	ATTUNE_HELM="$$(cd test && go run ./cluster/cmd/cluster find helm)" go test -count=1 -tags helm ./charts -run TestRightsInTheDocs -update

@@ -540,7 +540,7 @@ func TestValuesOfAnOlderChart(t *testing.T) {
 		assert.Equal(t, "attune:dev", pod.Containers[0].Image, "as it was")
 	}
 	assert.Len(t, all[*apiextensionsv1.CustomResourceDefinition](r), 5)
-	assert.EqualValues(t, 60, *one[*batchv1.Job](t, r).Spec.ActiveDeadlineSeconds)
+	assert.EqualValues(t, 50, *one[*batchv1.Job](t, r).Spec.ActiveDeadlineSeconds)
 }
 
 // guardOf is the rule about who writes recommendations.

@@ -126,8 +126,9 @@ func (d *pauses) seenWriters(at time.Time) {
 
 // takeOver stores which operator manages the workload (status.operator). An operator that finds another name there
 // has either replaced that operator or runs at the same time. If both run, each writes its own name in turn and
-// undoes the other's work; the second change pauses the workload. While it is paused, neither begins a resize, and
-// both still revert regressions.
+// undoes the other's work. A process whose own name was replaced counts that, and the second time pauses the workload.
+// A release that moves to another namespace, and back, counts nothing: each time it is a new process. While the workload
+// is paused, neither begins a resize, and both still revert regressions.
 func (d *pauses) takeOver() {
 	before := d.operator
 	if d.view.Operator.Namespace == "" || before == d.view.Operator.Namespace || before != "" && d.paused != nil {
@@ -137,11 +138,13 @@ func (d *pauses) takeOver() {
 	if before == "" {
 		return
 	}
-	// Not delayed: until this is stored, both operators undo each other's work in every reconcile. The second change
-	// pauses.
+	// Not delayed: until this is stored, both operators undo each other's work in every reconcile.
 	d.reports.storeNow(true)
 	d.reports.addEvent(event.Warning(v1alpha1.EventResizeSkipped, "The operator in namespace %s manages this workload now; before, the operator in namespace %s managed it",
 		d.view.Operator.Namespace, before))
+	if !d.view.Past.TookOver {
+		return
+	}
 	d.pauseAfterSupersessions(fmt.Sprintf("the operators in namespaces %s and %s both size this workload. Uninstall one of them", before, d.view.Operator.Namespace))
 }
 

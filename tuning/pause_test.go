@@ -150,9 +150,10 @@ func TestAWriterAfterATimeOfTheFuture(t *testing.T) {
 }
 
 func TestOperatorsThatTakeTurnsPauseAndSaySo(t *testing.T) {
+	tookOver := map[string]bool{}
 	of := func(operator string, before v1alpha1.AttuneRecommendationStatus) tuning.Decision {
 		w := heading(seen(t, template, running("web-1", sizeOf(4000, 0, 512, 1024))), template)
-		w.Operator.Namespace, w.Rec.Status = operator, before
+		w.Operator.Namespace, w.Rec.Status, w.Past.TookOver = operator, before, tookOver[operator]
 		return tuning.Decide(w)
 	}
 	first := of("attune-system", v1alpha1.AttuneRecommendationStatus{})
@@ -162,10 +163,16 @@ func TestOperatorsThatTakeTurnsPauseAndSaySo(t *testing.T) {
 	assert.Zero(t, same.Status.Supersessions, "another process of the same release")
 	moved := of("attune-other", same.Status)
 	assert.Equal(t, "attune-other", moved.Status.Operator)
-	assert.Equal(t, int32(1), moved.Status.Supersessions)
-	assert.Nil(t, moved.Status.Paused, "a release may move")
+	assert.Zero(t, moved.Status.Supersessions, "a release may move")
+	movedBack := of("attune-system", moved.Status)
+	assert.Zero(t, movedBack.Status.Supersessions, "and back: this process never managed the workload")
+	assert.Nil(t, movedBack.Status.Paused)
 
-	back := of("attune-system", moved.Status)
+	tookOver["attune-system"], tookOver["attune-other"] = true, true
+	turn := of("attune-other", movedBack.Status)
+	assert.Equal(t, int32(1), turn.Status.Supersessions, "the other operator took the workload from this process")
+	assert.Nil(t, turn.Status.Paused)
+	back := of("attune-system", turn.Status)
 	require.NotNil(t, back.Status.Paused)
 	assert.Contains(t, back.Status.Paused.Reason, "the operators in namespaces attune-other and attune-system both size this workload. Uninstall one of them")
 	c := condition(t, back)

@@ -141,6 +141,8 @@ type PastView struct {
 	AskedAt map[types.UID]time.Time
 	// WaitingSince is since when pods wait for the resize to their nodes' grants (strategy Node).
 	WaitingSince map[types.UID]time.Time
+	// TookOver reports that this process has stored its operator as the one that manages the workload (status.operator).
+	TookOver bool
 	// Rejected is the API server's newest rejection of a pod that the workload's controller tried to create; nil: not
 	// known.
 	Rejected *withdraw.Rejection

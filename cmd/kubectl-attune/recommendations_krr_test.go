@@ -75,7 +75,7 @@ func TestKRRHasNoValuesOfBlockedWorkload(t *testing.T) {
 		}, "OnItsNode: the resources of pods are decided on their node: run kubectl attune node NAME"},
 		"a seed that did harm": {func(_ *appsv1.Deployment, rec *v1alpha1.AttuneRecommendation) {
 			rec.Spec.SeedBlocked = "SeedMarkedBad"
-		}, "SeedBlocked: SeedMarkedBad"},
+		}, "SeedBlocked: new pods keep the resources of their template: SeedMarkedBad"},
 		"no room in the quota": {func(_ *appsv1.Deployment, rec *v1alpha1.AttuneRecommendation) {
 			rec.Status.Conditions = append(rec.Status.Conditions, metav1.Condition{
 				Type: v1alpha1.ConditionResizeBlocked, Status: metav1.ConditionTrue, Reason: "Quota", Message: "no room",

@@ -94,6 +94,23 @@ func TestStatusOfAPausedWorkload(t *testing.T) {
 	}, answers.BlockedOfWorkload(&rec))
 }
 
+// New pods that a setting does not size are what the user chose, and the holds of resources say what "Blocked" repeats.
+func TestStatusListsNoSettingAsBlocked(t *testing.T) {
+	for reason, message := range map[string]string{
+		"ModeRecommend": "", "ModeObserve": "", "ModeOneShot": "", v1alpha1.ReasonAdmissionDisabled: "", "Blocked": "",
+		"SeedMarkedBad": "new pods keep the resources of their template: SeedMarkedBad",
+	} {
+		blocked := answers.BlockedOfWorkload(&v1alpha1.AttuneRecommendation{Spec: v1alpha1.AttuneRecommendationSpec{SeedBlocked: reason}})
+		if message == "" {
+			assert.Empty(t, blocked, reason)
+			continue
+		}
+		require.Len(t, blocked, 1, reason)
+		assert.Equal(t, answers.SeedBlocked, blocked[0].Reason)
+		assert.Equal(t, message, blocked[0].Message)
+	}
+}
+
 func TestStatusDistinguishesPoliciesOfOneName(t *testing.T) {
 	policies := []v1alpha1.AttunePolicy{policyWith(0), policyWith(0)}
 	policies[0].Namespace, policies[1].Namespace = "shop", "pay"

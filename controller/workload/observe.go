@@ -38,7 +38,9 @@ func (c *Controller) observe(ctx context.Context, rec *v1alpha1.AttuneRecommenda
 			Memory:    map[types.UID]map[string]recommender.Amount{}, MemorySoon: map[types.UID]bool{},
 			NoRecent: c.Recently == nil,
 		},
-		Past: tuning.PastView{AskedAt: c.askedAt(rec.Status.Records, c.Clock.Now())},
+		Past: tuning.PastView{
+			AskedAt: c.askedAt(rec.Status.Records, c.Clock.Now()), TookOver: c.memory.stored.Of(client.ObjectKeyFromObject(rec)).tookOver,
+		},
 		Looked: tuning.LookedView{
 			Live: map[types.UID]bool{}, CacheLags: map[types.UID]bool{},
 			Unread: tuning.Unread{Pods: map[types.UID]*resize.Refusal{}, Nodes: map[string]*resize.Refusal{}},

@@ -22,8 +22,9 @@ import (
 	"attune.io/attune/resize/lifecycle"
 )
 
-// stored is the last write of this loop to each recommendation. It has two purposes: an own write wakes no pass, and
-// no decision is based on a cache that does not show the write yet. If it is lost, one pass is made needlessly.
+// stored is the last write of this loop to each recommendation. An own write wakes no pass, no decision is based on a
+// cache that does not show the write yet, and a second operator is noticed. If it is lost, one pass is made needlessly,
+// and a second operator is noticed one change later.
 type stored struct {
 	board.Table[types.NamespacedName, wrote]
 }
@@ -53,6 +54,8 @@ type wrote struct {
 	version string
 	at      time.Time
 	within  time.Duration
+	// tookOver: a write stored this operator as the one that manages the workload.
+	tookOver bool
 }
 
 // write records a status that is about to be written. It runs before the write, because the event may arrive before
@@ -71,6 +74,14 @@ func (x *stored) write(rec *v1alpha1.AttuneRecommendation, status v1alpha1.Attun
 func (x *stored) reached(newest *v1alpha1.AttuneRecommendation, within time.Duration, now time.Time) {
 	x.Change(client.ObjectKeyFromObject(newest), func(w wrote) wrote {
 		w.version, w.at, w.within = newest.ResourceVersion, now, within
+		return w
+	})
+}
+
+// takeOver records that a write stored this operator as the one that manages the workload.
+func (x *stored) takeOver(name types.NamespacedName) {
+	x.Change(name, func(w wrote) wrote {
+		w.tookOver = true
 		return w
 	})
 }
@@ -184,12 +195,16 @@ func (c storer) store(ctx context.Context, rec *v1alpha1.AttuneRecommendation, s
 		return nil
 	}
 	c.stored.write(rec, status)
+	takesOver := status.Operator != rec.Status.Operator
 	rec.Status = status
 	if err := c.client.Status().Update(ctx, rec); err != nil {
 		c.refused(ctx, rec, err)
 		return fmt.Errorf("storing the status of AttuneRecommendation %s: %w", rec.Name, err)
 	}
 	c.stored.reached(rec, echoFor, c.clock.Now())
+	if takesOver {
+		c.stored.takeOver(name)
+	}
 	c.steps.record(name, rec.Status.Records)
 	return nil
 }

@@ -2,6 +2,7 @@ package answers
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,7 +40,7 @@ type Readiness struct {
 	NeedsPerson bool `json:"needsAttention"`
 }
 
-// SeedBlocked is the Reason of a workload whose new pods are not sized; the Message is spec.seedBlocked.
+// SeedBlocked is the Reason of a workload whose new pods are not sized; the Message ends with spec.seedBlocked.
 const SeedBlocked = "SeedBlocked"
 
 // SourceWarning begins the warnings about the usage source at the end of the message of a policy's condition Ready.
@@ -105,10 +106,16 @@ func BlockedOfWorkload(rec *v1alpha1.AttuneRecommendation) []Blocked {
 			blocked = append(blocked, Blocked{Workload: name, Container: container.Name, Resource: h.Resource, Reason: h.Reason, Message: h.Message})
 		}
 	}
-	if rec.Spec.SeedBlocked != "" {
-		blocked = append(blocked, Blocked{Workload: name, Reason: SeedBlocked, Message: rec.Spec.SeedBlocked})
+	if why := rec.Spec.SeedBlocked; !seedOff(why) && !slices.ContainsFunc(blocked, func(b Blocked) bool { return b.Reason == why }) {
+		blocked = append(blocked, Blocked{Workload: name, Reason: SeedBlocked, Message: "new pods keep the resources of their template: " + why})
 	}
 	return blocked
+}
+
+// seedOff reports that a user chose not to size new pods, by the mode or by admission, or that the resources' holds say
+// why they are not sized ("Blocked").
+func seedOff(why string) bool {
+	return why == "" || why == "Blocked" || why == v1alpha1.ReasonAdmissionDisabled || strings.HasPrefix(why, "Mode")
 }
 
 // PausedBy returns why a workload is paused. A pause by the operator has its reason in the status and takes precedence

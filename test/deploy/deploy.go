@@ -124,6 +124,10 @@ func licenses(project string) []string {
 // Binary builds one static program of the project. The environment variable LDFLAGS replaces the linker's flags, e.g. to
 // set its version.
 func Binary(ctx context.Context, project, pkg, out string) error {
+	out, err := filepath.Abs(out) // the compiler runs in the project
+	if err != nil {
+		return err
+	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", cmp.Or(os.Getenv("LDFLAGS"), "-s -w"), "-o", out, pkg)
 	cmd.Dir = project
 	cmd.Env = append(append(os.Environ(), "CGO_ENABLED=0"), cluster.CompilerEnv()...)

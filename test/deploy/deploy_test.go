@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -33,6 +34,17 @@ func TestTheOperatorAlone(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, string(raw), `"certs":{"provider":"self-signed"}`)
 	assert.Contains(t, string(raw), `"usage":{"source":"embedded"}`)
+}
+
+// make image names a directory relative to where it runs, and the compiler runs in the project.
+func TestBinaryIsWrittenRelativeToTheCaller(t *testing.T) {
+	project := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(project, "go.mod"), []byte("module example.org/small\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(project, "main.go"), []byte("package main\n\nfunc main() {}\n"), 0o600))
+	t.Chdir(t.TempDir())
+	require.NoError(t, Binary(t.Context(), project, ".", "small"))
+	assert.FileExists(t, "small")
+	assert.NoFileExists(t, filepath.Join(project, "small"))
 }
 
 func valuesOf(args []string, flag string) (values []string) {

@@ -118,3 +118,23 @@ func TestLoopsOfTwoOperators(t *testing.T) {
 		})
 	}
 }
+
+// A release that is installed in another namespace, and back again, is a new process each time: it goes on sizing.
+func TestLoopsOfAReleaseThatMoves(t *testing.T) {
+	t.Parallel()
+	w := growing(t, kubelet.Options{}, "cpu=500m,memory=512Mi", "")
+	w.policies.Operator, w.workloads.Admission.Operator = "attune-system", "attune-system"
+	w.policy("all", "updateStrategy: {type: Auto, cooldown: 1m, safetyObservationPeriod: 1m}\ncpu: {maxChangePercent: 300}")
+	w.until(time.Hour, "sized", func() bool { return cpuRequest(w.pod()) == 1200 && w.idle() })
+	for i, namespace := range []string{"attune-other", "attune-system", "attune-other"} {
+		w.wire()
+		w.policies.Operator, w.workloads.Admission.Operator = namespace, namespace
+		w.usage.of["app"] = used{CPU: 2 + float64(i), Memory: 200}
+		sized := cpuRequest(w.pod())
+		w.until(6*time.Hour, "sized again", func() bool { return cpuRequest(w.pod()) > sized && w.idle() })
+		rec := w.recommendation()
+		assert.Equal(t, namespace, rec.Status.Operator)
+		assert.Nil(t, rec.Status.Paused)
+		assert.Zero(t, rec.Status.Supersessions)
+	}
+}

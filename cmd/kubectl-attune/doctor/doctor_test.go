@@ -720,7 +720,7 @@ func TestRolloutsThatStand(t *testing.T) {
 		s.Neighbours.Pods.Value = []corev1.Pod{pod("DaemonSet", "agent", "agent-1", created), pod("DaemonSet", "agent", "agent-2", 900*time.Hour), pod("StatefulSet", "db", "db-0", 31*time.Minute)}
 		return s
 	}
-	assert.Equal(t, []Result{{"rollouts", Warning, "the rollout of DaemonSet/agent in namespace shop stands since 2026-03-02T09:00:00Z: 161 of 164 pods run the newest template",
+	assert.Equal(t, []Result{{"rollouts", Warning, "the rollout of DaemonSet/agent in namespace shop is stuck since 2026-03-02T09:00:00Z: 161 of 164 pods run the newest template",
 		"kubectl describe daemonset agent --namespace shop"}}, of(seen(agent(5*time.Hour, 161), 3*time.Hour), "rollouts"))
 	assert.Equal(t, OK, level(t, seen(agent(5*time.Hour, 161), 30*time.Minute), "rollouts"), "it creates pods")
 	assert.Equal(t, OK, level(t, seen(agent(time.Minute, 161), 3*time.Hour), "rollouts"), "it begins")
@@ -732,13 +732,13 @@ func TestRolloutsThatStand(t *testing.T) {
 	done := seen(agent(5*time.Hour, 164), 3*time.Hour)
 	done.Workloads.StatefulSets.Value = []appsv1.StatefulSet{{ObjectMeta: meta("db", 40*time.Minute), Spec: appsv1.StatefulSetSpec{UpdateStrategy: appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}},
 		Status: appsv1.StatefulSetStatus{Replicas: 3, UpdatedReplicas: 1, CurrentRevision: "a", UpdateRevision: "b"}}}
-	assert.Contains(t, of(done, "rollouts")[0].Sentence, "StatefulSet/db in namespace shop stands since 2026-03-02T11:29:00Z: 1 of 3 pods run the newest template; updateStrategy OnDelete")
+	assert.Contains(t, of(done, "rollouts")[0].Sentence, "StatefulSet/db in namespace shop is stuck since 2026-03-02T11:29:00Z: 1 of 3 pods run the newest template; updateStrategy OnDelete")
 
 	// The deadline of a Deployment is shorter, and its message names the ReplicaSet.
 	done.Workloads.StatefulSets.Value = nil
 	done.Workloads.Deployments.Value = []appsv1.Deployment{{ObjectMeta: meta("web", 11*time.Minute), Status: appsv1.DeploymentStatus{Replicas: 3, UpdatedReplicas: 1, Conditions: []appsv1.DeploymentCondition{
 		{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded", Message: `ReplicaSet "web-5f" has timed out progressing.`}}}}}
-	assert.Contains(t, of(done, "rollouts")[0].Sentence, `Deployment/web in namespace shop stands since 2026-03-02T11:49:00Z: 1 of 3 pods run the newest template; the Deployment made no progress within progressDeadlineSeconds; ReplicaSet "web-5f" has timed out progressing.`)
+	assert.Contains(t, of(done, "rollouts")[0].Sentence, `Deployment/web in namespace shop is stuck since 2026-03-02T11:49:00Z: 1 of 3 pods run the newest template; the Deployment made no progress within progressDeadlineSeconds; ReplicaSet "web-5f" has timed out progressing.`)
 
 	done.Workloads.Deployments = Read[appsv1.Deployment]{Cut: true}
 	assert.Equal(t, []Level{Unknown}, []Level{of(done, "rollouts")[0].Result}, "not all were read")

@@ -49,7 +49,7 @@ func policies(seen *Seen, f *findings) {
 		}
 	}
 	if len(all) == 0 {
-		f.add(Warning, "kubectl apply --filename policy.yaml", "no policies found in %s: attune manages no workload there", output.Where(seen.Namespace))
+		f.add(Warning, "kubectl attune wizard", "no policies found in %s: attune manages no workload there", output.Where(seen.Namespace))
 	}
 	f.fine("all %d policies are valid", len(all))
 }

@@ -29,10 +29,10 @@ func withdrawn(seen *Seen, f *findings) {
 	f.fine("no pods were rejected or did not start with admission resources")
 }
 
-// longStanding is how long a rollout creates no pod until it counts as standing.
+// longStanding is how long a rollout creates no pod until it counts as stuck.
 const longStanding = 30 * time.Minute
 
-// rollouts reports the workloads of policies whose rollout stands: its progress deadline is exceeded, or it has created no
+// rollouts reports the workloads of policies whose rollout is stuck: its progress deadline is exceeded, or it has created no
 // pod for longStanding and nobody has changed the workload since.
 func rollouts(seen *Seen, f *findings) {
 	unread := f.unreadable("AttuneRecommendations", seen.Recommendations.Err)
@@ -55,9 +55,9 @@ func rollouts(seen *Seen, f *findings) {
 			continue
 		}
 		f.add(Warning, "kubectl describe "+strings.ToLower(string(r.Kind))+" "+r.Name+" --namespace "+r.Namespace,
-			"the rollout of %s in namespace %s stands since %s: %s", r.Identity, r.Namespace, since.UTC().Format(time.RFC3339), strings.TrimSuffix(r.Rollout.Reason+"; "+r.exceeded, "; "))
+			"the rollout of %s in namespace %s is stuck since %s: %s", r.Identity, r.Namespace, since.UTC().Format(time.RFC3339), strings.TrimSuffix(r.Rollout.Reason+"; "+r.exceeded, "; "))
 	}
-	f.fine("no rollout of a workload of a policy stands")
+	f.fine("no rollout of a workload with a policy is stuck")
 }
 
 // newestPods returns when the newest pod of each workload was created.

@@ -278,7 +278,7 @@ func KRRBlocked(rec *v1alpha1.AttuneRecommendation, w workload.Workload, setting
 		add(why.Reason, why.Message)
 	}
 	for _, thing := range answers.BlockedOfWorkload(rec) {
-		if thing.Container == "" && !elsewhere(thing, all) {
+		if thing.Container == "" && !elsewhere(thing, rec.Spec.SeedBlocked, all) {
 			add(thing.Reason, thing.Message)
 		}
 	}
@@ -286,11 +286,10 @@ func KRRBlocked(rec *v1alpha1.AttuneRecommendation, w workload.Workload, setting
 }
 
 // elsewhere reports whether the reason does not block a value. Scripts are made for modes that change no pods. The
-// reasons of a blocked seed may already be in the resources' holds or in said.
-func elsewhere(thing answers.Blocked, said []answers.Hold) bool {
+// reason of a blocked seed may already be in said.
+func elsewhere(thing answers.Blocked, seedBlocked string, said []answers.Hold) bool {
 	if thing.Reason != answers.SeedBlocked {
 		return thing.Reason == resize.ReasonMode
 	}
-	return strings.HasPrefix(thing.Message, "Mode") || thing.Message == "Blocked" || thing.Message == v1alpha1.ReasonAdmissionDisabled ||
-		slices.ContainsFunc(said, func(h answers.Hold) bool { return h.Reason == thing.Message })
+	return slices.ContainsFunc(said, func(h answers.Hold) bool { return h.Reason == seedBlocked })
 }

@@ -59,7 +59,7 @@ func image(ctx context.Context, project, dir string) error {
 	}
 	archive, tag, err := deploy.Image(ctx, project, dir)
 	if err == nil {
-		fmt.Printf("%s holds docker.io/local/attune:%s\n", archive, tag)
+		fmt.Printf("%s has the image docker.io/local/attune:dev, also under the tag %s\n", archive, tag)
 	}
 	return err
 }
