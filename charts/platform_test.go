@@ -192,3 +192,24 @@ func TestEgressOfTheUninstallJob(t *testing.T) {
 		assert.EqualValues(t, 6443, policy.Spec.Egress[0].Ports[0].Port.IntVal)
 	}
 }
+
+// TestUninstallJobRunsWhereTheControllerRan: what lets the controller's pods run lets the Job's pod run: taints, quotas and
+// limit ranges of the namespace, labels for a service mesh, and the variables for a proxy.
+func TestUninstallJobRunsWhereTheControllerRan(t *testing.T) {
+	r := render(t, "nodeSelector.pool=system,controller.nodeSelector.pool=infra,controller.tolerations[0].key=infra,controller.tolerations[0].operator=Exists,"+
+		"controller.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].key=infra,"+
+		"controller.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].operator=Exists,"+
+		"controller.priorityClassName=system-cluster-critical,controller.resources.limits.cpu=1,"+
+		`podLabels.sidecar\.istio\.io/inject=no,podAnnotations.linkerd\.io/inject=disabled,extraEnv[0].name=KUBERNETES_SERVICE_HOST,extraEnv[0].value=api.example.com`)
+	controller, job := deployment(t, r, "attune").Spec.Template, one[*batchv1.Job](t, r).Spec.Template
+	assert.NotEmpty(t, controller.Spec.Affinity.NodeAffinity)
+	assert.Equal(t, controller.Spec.NodeSelector, job.Spec.NodeSelector)
+	assert.Equal(t, controller.Spec.Tolerations, job.Spec.Tolerations)
+	assert.Equal(t, controller.Spec.Affinity, job.Spec.Affinity)
+	assert.Equal(t, controller.Spec.PriorityClassName, job.Spec.PriorityClassName)
+	assert.Equal(t, controller.Spec.Containers[0].Resources, job.Spec.Containers[0].Resources, "a quota or a limit range accepts them")
+	assert.Contains(t, job.Spec.Containers[0].Env, corev1.EnvVar{Name: "KUBERNETES_SERVICE_HOST", Value: "api.example.com"})
+	assert.Equal(t, "no", job.Labels["sidecar.istio.io/inject"])
+	assert.Equal(t, "disabled", job.Annotations["linkerd.io/inject"])
+	assert.NotContains(t, job.Labels, "app.kubernetes.io/component")
+}
