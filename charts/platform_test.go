@@ -3,6 +3,8 @@
 package charts
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -44,6 +46,37 @@ func TestImage(t *testing.T) {
 			for _, c := range pod.Containers {
 				assert.Equal(t, want, c.Image, set)
 			}
+		}
+	}
+}
+
+// published copies the chart as a release publishes it: Chart.yaml has the digest of the image.
+func published(t *testing.T, digest string) string {
+	t.Helper()
+	chart := filepath.Join(t.TempDir(), "attune")
+	require.NoError(t, os.CopyFS(chart, os.DirFS("attune")))
+	metadata, err := os.ReadFile("attune/Chart.yaml")
+	require.NoError(t, err)
+	metadata = append(metadata, "annotations:\n  attune.io/image-digest: "+digest+"\n"...)
+	require.NoError(t, os.WriteFile(filepath.Join(chart, "Chart.yaml"), metadata, 0o600))
+	return chart
+}
+
+// TestImageOfAPublishedChart: it has a digest, but a tag that a user sets is not ignored.
+func TestImageOfAPublishedChart(t *testing.T) {
+	const digest, own = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", "sha256:01ba4719c80b6fe911b091a7c05124b64eeece964e09c058ef8f9805daca546b"
+	chart := published(t, digest)
+	for set, want := range map[string]string{
+		"":                                  "attune.io/attune@" + digest,
+		"image.registry=mirror.example.com": "mirror.example.com/attune@" + digest,
+		"image.tag=v0.1.1":                  "attune.io/attune:v0.1.1",
+		"image.digest=" + own:               "attune.io/attune@" + own,
+		"image.tag=v1,image.digest=" + own:  "attune.io/attune@" + own,
+	} {
+		out, err := helm(t, "template", "attune", chart, "--namespace", "attune-system", "--set", set)
+		require.NoError(t, err)
+		for _, pod := range podsOf(t, read(t, out)) {
+			assert.Equal(t, want, pod.Containers[0].Image, set)
 		}
 	}
 }

@@ -141,32 +141,41 @@ func TestChecksums(t *testing.T) {
 	assert.Error(t, check(), "a changed byte")
 }
 
+// helm upgrade --reuse-values keeps the values of the chart before. A tag or a digest among them would keep its image too.
 func TestTheChartNamesTheImageByDigest(t *testing.T) {
 	os.Getenv("ATTUNE_INPUTS")
-	const name, digest = "registry.example/team/attune", "sha256:abc"
+	const digest = "sha256:abc"
 	current, err := os.ReadFile("../../charts/attune/values.yaml")
 	require.NoError(t, err)
 	for values, want := range map[string]string{
-		"a: 1\nimage:\n  # Registry.\n  registry: x\n\n  repository: y\n  tag: \"\"\n  digest: \"\"\nb: 1\n": "registry.example/team/attune:v1.2.3@sha256:abc",
-		"image:\n  repository: y\n  tag: \"\"\nb:\n  tag: stays\n":                                           "registry.example/team/attune:v1.2.3@sha256:abc",
-		string(current): "registry.example/team/attune:v1.2.3@sha256:abc",
+		"a: 1\nimage:\n  # Registry.\n  registry: x\n\n  repository: y\n  tag: \"\"\n  digest: \"\"\nb: 1\n": "registry.example/team/attune",
+		"image:\n  repository: y\n  tag: \"\"\nb:\n  tag: stays\n":                                           "registry.example/team/attune",
+		string(current): "registry.example/team/attune",
 	} {
-		set, err := setImage([]byte(values), name, "v1.2.3", digest)
+		set, err := setImage([]byte(values), "registry.example/team/attune")
 		require.NoError(t, err)
 		var v struct {
 			Image struct{ Registry, Repository, Tag, Digest string }
-			B     map[string]string
 		}
-		_ = yaml.Unmarshal(set, &v) // other values may have other types
-		got := strings.TrimPrefix(v.Image.Registry+"/"+v.Image.Repository+":"+v.Image.Tag, "/")
-		if v.Image.Digest != "" {
-			got += "@" + v.Image.Digest
-		}
-		assert.Equal(t, want, got)
+		require.NoError(t, yaml.Unmarshal(set, &v))
+		assert.Equal(t, want, strings.TrimPrefix(v.Image.Registry+"/"+v.Image.Repository, "/"))
+		assert.Empty(t, v.Image.Tag+v.Image.Digest, "they are in Chart.yaml")
 		assert.Equal(t, strings.Count(values, "#"), strings.Count(string(set), "#"), "comments stay")
 	}
-	_, err = setImage([]byte("image: {}\n"), name, "v1.2.3", digest)
+	_, err = setImage([]byte("image: {}\n"), "registry.example/team/attune")
 	assert.ErrorContains(t, err, "no block image")
+
+	current, err = os.ReadFile("../../charts/attune/Chart.yaml")
+	require.NoError(t, err)
+	for _, chart := range []string{string(current), "name: attune\nannotations:\n  a: b\n"} {
+		var metadata struct {
+			Name        string
+			Annotations map[string]string
+		}
+		require.NoError(t, yaml.Unmarshal(setDigest([]byte(chart), digest), &metadata))
+		assert.Equal(t, digest, metadata.Annotations[imageDigest])
+		assert.Equal(t, "attune", metadata.Name)
+	}
 }
 
 func TestAChartInARegistryIsWhatHelmReads(t *testing.T) {
