@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,10 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
@@ -225,6 +229,51 @@ func TestReleasePageHasCommandsToVerify(t *testing.T) {
 		assert.Contains(t, string(commands[1]), want)
 	}
 	require.NoError(t, exec.CommandContext(t.Context(), "bash", "-n", "-c", string(commands[1])).Run())
+}
+
+// A tag of a release never moves: mirrors keep the first content, and users cannot tell which one they have.
+func TestAPublishedTagDoesNotMove(t *testing.T) {
+	at, stop, err := serve()
+	require.NoError(t, err)
+	defer stop()
+	image, chart := v1.ImageIndex(mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: empty.Image})), empty.Image
+	other, err := mutate.Config(chart, v1.Config{User: "1"})
+	require.NoError(t, err)
+	for range 2 { // a workflow that failed half-way runs again
+		_, err = pushIndex(t.Context(), at+"/attune:v1.2.3", image)
+		require.NoError(t, err)
+		_, err = push(t.Context(), at+"/charts/attune:1.2.3", chart)
+		require.NoError(t, err)
+	}
+	_, err = pushIndex(t.Context(), at+"/attune:v1.2.3", changed(image))
+	require.ErrorContains(t, err, "attune:v1.2.3 is already published with another content")
+	_, err = push(t.Context(), at+"/charts/attune:1.2.3", other)
+	require.ErrorContains(t, err, "charts/attune:1.2.3 is already published with another content")
+	tag, err := name.NewTag(at + "/attune:v1.2.3")
+	require.NoError(t, err)
+	found, err := remote.Head(tag)
+	require.NoError(t, err)
+	digest, err := image.Digest()
+	require.NoError(t, err)
+	assert.Equal(t, digest, found.Digest)
+}
+
+// A registry that answers no question about a tag may have it.
+func TestARegistryThatDoesNotAnswerGetsNothing(t *testing.T) {
+	pushed := false
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodPut:
+			pushed = true
+			w.WriteHeader(http.StatusCreated)
+		case strings.Contains(r.URL.Path, "/manifests/"):
+			w.WriteHeader(http.StatusForbidden)
+		}
+	}))
+	defer server.Close()
+	_, err := push(t.Context(), strings.TrimPrefix(server.URL, "http://")+"/charts/attune:1.2.3", empty.Image)
+	require.ErrorContains(t, err, "charts/attune:1.2.3 may be published already")
+	assert.False(t, pushed)
 }
 
 // A little release is signed, its signatures hold for it, and for nothing else.
