@@ -253,6 +253,41 @@ func TestIssuerOfTheCertificate(t *testing.T) {
 	uninstall()
 }
 
+// TestOnlyOneInstallation: a second operator would resize the same pods, and the policies of both deny each other's
+// recommendations. It is refused whether or not the second release brings the CustomResourceDefinitions.
+func TestOnlyOneInstallation(t *testing.T) {
+	c := newClient(t)
+	installed(t, "attune")
+	second := func(name, namespace string) string {
+		out, err := runHelm(t, "install", name, chart, "--namespace", namespace, "--create-namespace", "--set", "crds.enabled=false", "--dry-run=server")
+		if err == nil {
+			return ""
+		}
+		return out
+	}
+	const refused = "attune is already installed as release attune in namespace attune-system, and a cluster can have one"
+	assert.Contains(t, second("other", "other"), refused)
+	assert.Contains(t, second("attune", "other"), refused)
+
+	// As kubectl, kustomize and Argo CD apply the rendered objects: without a release.
+	var guards admissionregistrationv1.ValidatingAdmissionPolicyList
+	require.NoError(t, c.List(t.Context(), &guards))
+	annotate := func(annotations map[string]string) {
+		for i := range guards.Items {
+			patch := client.MergeFrom(guards.Items[i].DeepCopy())
+			guards.Items[i].Annotations = annotations
+			require.NoError(t, c.Patch(t.Context(), &guards.Items[i], patch))
+		}
+	}
+	release := guards.Items[0].Annotations
+	annotate(nil)
+	assert.Contains(t, second("other", "other"), "attune is already installed without Helm (ValidatingAdmissionPolicy attune-")
+	assert.Contains(t, second("attune", system), "exists and cannot be imported", "Helm decides about objects of the same name")
+	annotate(release) // Helm deletes only what it owns
+	out, err := runHelm(t, "uninstall", "attune", "--namespace", system, "--no-hooks")
+	require.NoError(t, err, out)
+}
+
 // TestReusedValues: an upgrade with --reuse-values takes the image of the new chart, which has another digest.
 func TestReusedValues(t *testing.T) {
 	c := newClient(t)
