@@ -3,6 +3,8 @@
 package charts
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -44,6 +46,37 @@ func TestImage(t *testing.T) {
 			for _, c := range pod.Containers {
 				assert.Equal(t, want, c.Image, set)
 			}
+		}
+	}
+}
+
+// published copies the chart as a release publishes it: Chart.yaml has the digest of the image.
+func published(t *testing.T, digest string) string {
+	t.Helper()
+	chart := filepath.Join(t.TempDir(), "attune")
+	require.NoError(t, os.CopyFS(chart, os.DirFS("attune")))
+	metadata, err := os.ReadFile("attune/Chart.yaml")
+	require.NoError(t, err)
+	metadata = append(metadata, "annotations:\n  attune.io/image-digest: "+digest+"\n"...)
+	require.NoError(t, os.WriteFile(filepath.Join(chart, "Chart.yaml"), metadata, 0o600))
+	return chart
+}
+
+// TestImageOfAPublishedChart: it has a digest, but a tag that a user sets is not ignored.
+func TestImageOfAPublishedChart(t *testing.T) {
+	const digest, own = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", "sha256:01ba4719c80b6fe911b091a7c05124b64eeece964e09c058ef8f9805daca546b"
+	chart := published(t, digest)
+	for set, want := range map[string]string{
+		"":                                  "attune.io/attune@" + digest,
+		"image.registry=mirror.example.com": "mirror.example.com/attune@" + digest,
+		"image.tag=v0.1.1":                  "attune.io/attune:v0.1.1",
+		"image.digest=" + own:               "attune.io/attune@" + own,
+		"image.tag=v1,image.digest=" + own:  "attune.io/attune@" + own,
+	} {
+		out, err := helm(t, "template", "attune", chart, "--namespace", "attune-system", "--set", set)
+		require.NoError(t, err)
+		for _, pod := range podsOf(t, read(t, out)) {
+			assert.Equal(t, want, pod.Containers[0].Image, set)
 		}
 	}
 }
@@ -191,4 +224,25 @@ func TestEgressOfTheUninstallJob(t *testing.T) {
 		assert.False(t, labels.SelectorFromSet(policy.Spec.PodSelector.MatchLabels).Matches(labels.Set(one[*corev1.Pod](t, r).Labels)))
 		assert.EqualValues(t, 6443, policy.Spec.Egress[0].Ports[0].Port.IntVal)
 	}
+}
+
+// TestUninstallJobRunsWhereTheControllerRan: what lets the controller's pods run lets the Job's pod run: taints, quotas and
+// limit ranges of the namespace, labels for a service mesh, and the variables for a proxy.
+func TestUninstallJobRunsWhereTheControllerRan(t *testing.T) {
+	r := render(t, "nodeSelector.pool=system,controller.nodeSelector.pool=infra,controller.tolerations[0].key=infra,controller.tolerations[0].operator=Exists,"+
+		"controller.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].key=infra,"+
+		"controller.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].operator=Exists,"+
+		"controller.priorityClassName=system-cluster-critical,controller.resources.limits.cpu=1,"+
+		`podLabels.sidecar\.istio\.io/inject=no,podAnnotations.linkerd\.io/inject=disabled,extraEnv[0].name=KUBERNETES_SERVICE_HOST,extraEnv[0].value=api.example.com`)
+	controller, job := deployment(t, r, "attune").Spec.Template, one[*batchv1.Job](t, r).Spec.Template
+	assert.NotEmpty(t, controller.Spec.Affinity.NodeAffinity)
+	assert.Equal(t, controller.Spec.NodeSelector, job.Spec.NodeSelector)
+	assert.Equal(t, controller.Spec.Tolerations, job.Spec.Tolerations)
+	assert.Equal(t, controller.Spec.Affinity, job.Spec.Affinity)
+	assert.Equal(t, controller.Spec.PriorityClassName, job.Spec.PriorityClassName)
+	assert.Equal(t, controller.Spec.Containers[0].Resources, job.Spec.Containers[0].Resources, "a quota or a limit range accepts them")
+	assert.Contains(t, job.Spec.Containers[0].Env, corev1.EnvVar{Name: "KUBERNETES_SERVICE_HOST", Value: "api.example.com"})
+	assert.Equal(t, "no", job.Labels["sidecar.istio.io/inject"])
+	assert.Equal(t, "disabled", job.Annotations["linkerd.io/inject"])
+	assert.NotContains(t, job.Labels, "app.kubernetes.io/component")
 }

@@ -71,6 +71,28 @@ func TestWorkflows(t *testing.T) {
 	}
 }
 
+// TestPreReleasesAreNotTheLatestRelease: the last step of the release workflow creates the release on GitHub.
+func TestPreReleasesAreNotTheLatestRelease(t *testing.T) {
+	text, err := os.ReadFile("../../.github/workflows/release.yml")
+	require.NoError(t, err)
+	var flow workflow
+	require.NoError(t, yaml.Unmarshal(text, &flow))
+	steps := flow.Jobs["publish"].Steps
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "bin/release"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "bin/release/install.yaml"), nil, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "gh"), []byte("#!/bin/sh\necho \"$@\"\n"), 0o755))
+	for tag, pre := range map[string]bool{"v0.2.0": false, "v0.2.0-rc.1": true} {
+		cmd := exec.CommandContext(t.Context(), "bash", "-e", "-c", steps[len(steps)-1].Run)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "GITHUB_REF_NAME="+tag)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, string(out))
+		assert.Contains(t, string(out), "release create "+tag+" --verify-tag")
+		assert.Contains(t, string(out), "bin/release/install.yaml")
+		assert.Equal(t, pre, strings.Contains(string(out), "--prerelease"), tag)
+	}
+}
+
 // TestWorkflowsRunAllTests: what `make test` runs, the workflows of a change run too.
 func TestWorkflowsRunAllTests(t *testing.T) {
 	var run []string

@@ -11,6 +11,7 @@ package uninstall
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -92,14 +93,15 @@ func Run(ctx context.Context, api metadata.Interface, o Options) error {
 		_, _ = fmt.Fprintf(o.Out, "Pods of the operator still terminate, without its rights: %v\n", err)
 	}
 	// The kinds are independent of each other, so their order does not matter.
+	var failed []error
 	for resource, finalizer := range resources {
 		n, err := takeOffIn(ctx, api, resource, finalizer, namespaces)
 		if err != nil {
-			return fmt.Errorf("removing the finalizer %s from %s: %w", finalizer, resource.Resource, err)
+			failed = append(failed, fmt.Errorf("removing the finalizer %s from %s: %w", finalizer, resource.Resource, err))
 		}
 		_, _ = fmt.Fprintf(o.Out, "%s: removed the finalizer %s from %d\n", resource.Resource, finalizer, n)
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // mostNamed limits how many workloads are named.
@@ -184,35 +186,37 @@ func gone(ctx context.Context, api metadata.Interface, o Options) error {
 
 // takeOffIn removes a finalizer from the objects of some namespaces and returns how many it changed.
 func takeOffIn(ctx context.Context, api metadata.Interface, resource schema.GroupVersionResource, finalizer string, namespaces []string) (total int, err error) {
+	var failed []error
 	for _, namespace := range namespaces {
 		n, err := takeOff(ctx, api.Resource(resource).Namespace(namespace), api.Resource(resource), finalizer)
-		total += n
-		if err != nil {
-			return total, err
-		}
+		total, failed = total+n, append(failed, err)
 	}
-	return total, nil
+	return total, errors.Join(failed...)
 }
 
 // takeOff repeats pass until no object has the finalizer, at most passes times.
-func takeOff(ctx context.Context, listed metadata.ResourceInterface, api metadata.Getter, finalizer string) (int, error) {
-	total := 0
-	var conflict error
+func takeOff(ctx context.Context, listed metadata.ResourceInterface, api metadata.Getter, finalizer string) (total int, err error) {
+	var left, refused error
 	for range passes {
-		done, left, err := pass(ctx, listed, api, finalizer)
+		var done int
+		done, left, refused = pass(ctx, listed, api, finalizer)
 		total += done
-		if err != nil || left == nil {
-			return total, err
+		if left == nil {
+			break
 		}
-		conflict = left
 	}
-	return total, conflict
+	return total, errors.Join(refused, left)
 }
 
+// mostRefused limits how many objects an error names.
+const mostRefused = 10
+
 // pass removes the finalizer from every object that has it. left is a conflict of an object that changed in the
-// meantime, or an expired list: another pass is needed. err ends the uninstallation.
-func pass(ctx context.Context, listed metadata.ResourceInterface, api metadata.Getter, finalizer string) (done int, left, err error) {
-	err = pages(ctx, listed, func(items []metav1.PartialObjectMetadata) (bool, error) {
+// meantime, or an expired list: another pass is needed. An object that the API server refuses to change, for example
+// because of an admission policy, does not keep the finalizers of the others.
+func pass(ctx context.Context, listed metadata.ResourceInterface, api metadata.Getter, finalizer string) (done int, left, refused error) {
+	var refusals []error
+	err := pages(ctx, listed, func(items []metav1.PartialObjectMetadata) (bool, error) {
 		for i := range items {
 			if !slices.Contains(items[i].Finalizers, finalizer) {
 				continue
@@ -220,18 +224,20 @@ func pass(ctx context.Context, listed metadata.ResourceInterface, api metadata.G
 			switch err := without(ctx, api, &items[i], finalizer); {
 			case apierrors.IsConflict(err):
 				left = err
-			case err != nil:
-				return false, err
-			default:
+			case err != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown:
+				return false, err // not an answer of the API server
+			case err != nil && len(refusals) < mostRefused:
+				refusals = append(refusals, fmt.Errorf("%s: %w", strings.TrimPrefix(items[i].Namespace+"/"+items[i].Name, "/"), err))
+			case err == nil:
 				done++
 			}
 		}
 		return true, nil
 	})
 	if apierrors.IsResourceExpired(err) {
-		return done, err, nil
+		left, err = err, nil
 	}
-	return done, left, err
+	return done, left, errors.Join(append(refusals, err)...)
 }
 
 // without removes the finalizer from one object. The patch replaces the whole list, so it has the resourceVersion: it

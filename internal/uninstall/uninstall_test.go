@@ -113,3 +113,37 @@ func TestPodsThatNeverEndDoNotKeepFinalizers(t *testing.T) {
 	assert.Contains(t, out.String(), "Pods of the operator still terminate, without its rights: ")
 	assert.Contains(t, out.String(), "attunepolicies: removed the finalizer attune.io/cleanup from 1\n")
 }
+
+// One policy cannot be changed, because an admission policy denies it. All other finalizers are removed, and the error
+// names the policy.
+func TestARefusedObjectDoesNotKeepTheOthers(t *testing.T) {
+	patched := []string{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		resource, items := path.Base(r.URL.Path), ""
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case r.Method == http.MethodPatch && resource == "denied":
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"denied by a policy"}`)
+			return
+		case r.Method == http.MethodPatch:
+			patched = append(patched, resource)
+			_, _ = io.WriteString(w, `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{}}`)
+			return
+		case resource == "attunepolicies":
+			items = `{"metadata":{"namespace":"shop","name":"denied","finalizers":["attune.io/cleanup"]}},
+				{"metadata":{"namespace":"shop","name":"web","finalizers":["attune.io/cleanup"]}}`
+		case resource == "attuneclusterpolicies":
+			items = `{"metadata":{"name":"base","finalizers":["attune.io/cleanup"]}}`
+		case resource == "attunerecommendations":
+			items = `{"metadata":{"namespace":"shop","name":"deployment-web","finalizers":["attune.io/records"]}}`
+		}
+		_, _ = io.WriteString(w, `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{},"items":[`+items+`]}`)
+	}))
+	defer server.Close()
+	api, err := metadata.NewForConfig(&rest.Config{Host: server.URL})
+	require.NoError(t, err)
+	err = Run(t.Context(), api, Options{Namespace: "attune-system", Selector: "a=b", Out: io.Discard})
+	assert.ElementsMatch(t, []string{"web", "base", "deployment-web"}, patched)
+	assert.ErrorContains(t, err, "removing the finalizer attune.io/cleanup from attunepolicies: shop/denied: denied by a policy")
+}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -250,6 +251,70 @@ func TestIssuerOfTheCertificate(t *testing.T) {
 	installed(t, "attune")
 	assert.Contains(t, providerOf(t, c), "--certs-provider=cert-manager")
 	uninstall()
+}
+
+// TestOnlyOneInstallation: a second operator would resize the same pods, and the policies of both deny each other's
+// recommendations. It is refused whether or not the second release brings the CustomResourceDefinitions.
+func TestOnlyOneInstallation(t *testing.T) {
+	c := newClient(t)
+	installed(t, "attune")
+	second := func(name, namespace string) string {
+		out, err := runHelm(t, "install", name, chart, "--namespace", namespace, "--create-namespace", "--set", "crds.enabled=false", "--dry-run=server")
+		if err == nil {
+			return ""
+		}
+		return out
+	}
+	const refused = "attune is already installed as release attune in namespace attune-system, and a cluster can have one"
+	assert.Contains(t, second("other", "other"), refused)
+	assert.Contains(t, second("attune", "other"), refused)
+
+	// As kubectl, kustomize and Argo CD apply the rendered objects: without a release.
+	var guards admissionregistrationv1.ValidatingAdmissionPolicyList
+	require.NoError(t, c.List(t.Context(), &guards))
+	annotate := func(annotations map[string]string) {
+		for i := range guards.Items {
+			patch := client.MergeFrom(guards.Items[i].DeepCopy())
+			guards.Items[i].Annotations = annotations
+			require.NoError(t, c.Patch(t.Context(), &guards.Items[i], patch))
+		}
+	}
+	release := guards.Items[0].Annotations
+	annotate(nil)
+	assert.Contains(t, second("other", "other"), "attune is already installed without Helm (ValidatingAdmissionPolicy attune-")
+	assert.Contains(t, second("attune", system), "exists and cannot be imported", "Helm decides about objects of the same name")
+	annotate(release) // Helm deletes only what it owns
+	out, err := runHelm(t, "uninstall", "attune", "--namespace", system, "--no-hooks")
+	require.NoError(t, err, out)
+}
+
+// TestReusedValues: an upgrade with --reuse-values takes the image of the new chart, which has another digest.
+func TestReusedValues(t *testing.T) {
+	c := newClient(t)
+	release := func(version, digest string) string {
+		dir := filepath.Join(t.TempDir(), "attune")
+		require.NoError(t, os.CopyFS(dir, os.DirFS(chart)))
+		metadata := fmt.Sprintf("apiVersion: v2\nname: attune\nversion: %s\nappVersion: v%s\nannotations:\n  attune.io/image-digest: %s\n", version, version, digest)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "Chart.yaml"), []byte(metadata), 0o600))
+		return dir
+	}
+	first, second := "sha256:"+strings.Repeat("1", 64), "sha256:"+strings.Repeat("2", 64)
+	images := func() (found []string) {
+		var list appsv1.DeploymentList
+		require.NoError(t, c.List(t.Context(), &list, client.InNamespace(system)))
+		for i := range list.Items {
+			found = append(found, list.Items[i].Spec.Template.Spec.Containers[0].Image)
+		}
+		return found
+	}
+	out, err := runHelm(t, "install", "attune", release("1.0.0", first), "--namespace", system, "--create-namespace", "--set", "replicas=1")
+	require.NoError(t, err, out)
+	assert.Equal(t, []string{"attune.io/attune@" + first, "attune.io/attune@" + first}, images())
+	out, err = runHelm(t, "upgrade", "attune", release("1.1.0", second), "--namespace", system, "--reuse-values")
+	require.NoError(t, err, out)
+	assert.Equal(t, []string{"attune.io/attune@" + second, "attune.io/attune@" + second}, images())
+	out, err = runHelm(t, "uninstall", "attune", "--namespace", system, "--no-hooks")
+	require.NoError(t, err, out)
 }
 
 // served has the API server serve a kind of cert-manager until the test ends.

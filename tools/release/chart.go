@@ -29,15 +29,12 @@ func (r Release) chartFile() string { return filepath.Join(r.Out, "attune-"+r.nu
 // packChart packs the chart with the image's digest, as a file and for registries.
 func (r Release) packChart(ctx context.Context, source string, image v1.Hash) (v1.Image, error) {
 	chart := filepath.Join(source, "charts/attune")
-	values := filepath.Join(chart, "values.yaml")
-	content, err := os.ReadFile(values)
+	err := rewrite(filepath.Join(chart, "values.yaml"), func(text []byte) ([]byte, error) { return setImage(text, r.image()) })
 	if err != nil {
 		return nil, err
 	}
-	if content, err = setImage(content, r.image(), r.Version, image.String()); err != nil {
-		return nil, err
-	}
-	if err := os.WriteFile(values, content, 0o644); err != nil {
+	err = rewrite(filepath.Join(chart, "Chart.yaml"), func(text []byte) ([]byte, error) { return setDigest(text, image.String()), nil })
+	if err != nil {
 		return nil, err
 	}
 	// Helm checks the chart and applies .helmignore.
@@ -61,9 +58,34 @@ func (r Release) packChart(ctx context.Context, source string, image v1.Hash) (v
 	return chartImage(archive, entries, r.labels())
 }
 
-// setImage sets registry, repository, tag and digest in values.yaml, with its comments. Charts before image.registry and
-// image.digest have both in other values.
-func setImage(values []byte, name, tag, digest string) ([]byte, error) {
+// rewrite replaces the content of a file.
+func rewrite(path string, change func([]byte) ([]byte, error)) error {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if content, err = change(content); err != nil {
+		return err
+	}
+	return os.WriteFile(path, content, 0o644)
+}
+
+// imageDigest is the annotation of Chart.yaml with the digest of the release's image. It is not among the values: helm
+// upgrade --reuse-values keeps the values of the chart before, and would keep its image.
+const imageDigest = "attune.io/image-digest"
+
+// setDigest adds the annotation to Chart.yaml. The tag is its appVersion.
+func setDigest(chart []byte, digest string) []byte {
+	const block = "\nannotations:\n"
+	if !bytes.Contains(chart, []byte(block)) {
+		chart = append(bytes.TrimRight(chart, "\n"), block...)
+	}
+	return bytes.Replace(chart, []byte(block), []byte(block+"  "+imageDigest+": "+digest+"\n"), 1)
+}
+
+// setImage sets registry and repository in values.yaml, with its comments. Charts before image.registry have both in one
+// value.
+func setImage(values []byte, name string) ([]byte, error) {
 	block := regexp.MustCompile(`(?m)^image:\n(?:[ \t]+.*\n|\n)+`)
 	at := block.FindIndex(values)
 	if at == nil {
@@ -80,13 +102,8 @@ func setImage(values []byte, name, tag, digest string) ([]byte, error) {
 	if !set("registry", registry) {
 		repository = name
 	}
-	if !set("digest", digest) {
-		tag += "@" + digest
-	}
-	for key, value := range map[string]string{"repository": repository, "tag": tag} {
-		if !set(key, value) {
-			return nil, fmt.Errorf("values.yaml has no image.%s", key)
-		}
+	if !set("repository", repository) {
+		return nil, fmt.Errorf("values.yaml has no image.repository")
 	}
 	return append(append(bytes.Clone(values[:at[0]]), text...), values[at[1]:]...), nil
 }

@@ -83,12 +83,19 @@ func TestTheManifestIsWhatKrewTakes(t *testing.T) {
 }
 
 func TestReleasesWithBadFlags(t *testing.T) {
-	for want, r := range map[string]Release{
-		`version "1.2.3" is not valid`: {Version: "1.2.3", URL: "https://x", Out: "x"},
-		`address "http://x"`:           {Version: "v1.2.3", URL: "http://x", Out: "x"},
-		"set --out":                    {Version: "v1.2.3", URL: "https://x"},
-		"unknown revision":             {Version: "v1.2.3", URL: "https://x", Out: "x", Ref: "no-such-tag"},
+	valid := Release{Version: "v1.2.3", URL: "https://x", Out: "x", Registry: "registry.example:5000/team"}
+	for want, change := range map[string]func(*Release){
+		`version "1.2.3" is not valid`:              func(r *Release) { r.Version = "1.2.3" },
+		`address "http://x"`:                        func(r *Release) { r.URL = "http://x" },
+		"set --out":                                 func(r *Release) { r.Out = "" },
+		"unknown revision":                          func(r *Release) { r.Ref = "no-such-tag" },
+		`registry "" is not valid`:                  func(r *Release) { r.Registry = "" },
+		`registry "ghcr.io/Owner" is not valid`:     func(r *Release) { r.Registry = "ghcr.io/Owner" },
+		`registry "ghcr.io/owner/" is not valid`:    func(r *Release) { r.Registry = "ghcr.io/owner/" },
+		`registry "https://ghcr.io/o" is not valid`: func(r *Release) { r.Registry = "https://ghcr.io/o" },
 	} {
+		r := valid
+		change(&r)
 		assert.ErrorContains(t, r.complete(t.Context()), want)
 	}
 	assert.ErrorContains(t, run(t.Context(), nil), "usage")

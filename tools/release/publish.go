@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 
@@ -12,6 +13,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
 
 // publishOut pushes what build has made to the registry, and signs it there.
@@ -77,17 +79,36 @@ func options(ctx context.Context) []remote.Option {
 	return []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)}
 }
 
+// unmoved returns the name of a content by digest. A tag that has another content, or about which the registry does not
+// answer, is an error: a tag of a release never moves.
+func unmoved(ctx context.Context, tag name.Tag, content interface{ Digest() (v1.Hash, error) }) (string, error) {
+	digest, err := content.Digest()
+	if err != nil {
+		return "", err
+	}
+	found, err := remote.Head(tag, options(ctx)...)
+	failed := &transport.Error{}
+	switch {
+	case errors.As(err, &failed) && failed.StatusCode == http.StatusNotFound:
+	case err != nil:
+		return "", fmt.Errorf("%s may be published already, and nothing was pushed: %w", tag, err)
+	case found.Digest != digest:
+		return "", fmt.Errorf("%s is already published with another content, %s instead of %s: release a new version", tag, found.Digest, digest)
+	}
+	return tag.Digest(digest.String()).String(), nil
+}
+
 // pushIndex returns the name of what was pushed, by digest.
 func pushIndex(ctx context.Context, to string, index v1.ImageIndex) (string, error) {
 	tag, err := name.NewTag(to)
 	if err != nil {
 		return "", err
 	}
-	if err := remote.WriteIndex(tag, index, options(ctx)...); err != nil {
+	as, err := unmoved(ctx, tag, index)
+	if err != nil {
 		return "", err
 	}
-	digest, err := index.Digest()
-	return tag.Digest(digest.String()).String(), err
+	return as, remote.WriteIndex(tag, index, options(ctx)...)
 }
 
 func push(ctx context.Context, to string, image v1.Image) (string, error) {
@@ -95,11 +116,11 @@ func push(ctx context.Context, to string, image v1.Image) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := remote.Write(tag, image, options(ctx)...); err != nil {
+	as, err := unmoved(ctx, tag, image)
+	if err != nil {
 		return "", err
 	}
-	digest, err := image.Digest()
-	return tag.Digest(digest.String()).String(), err
+	return as, remote.Write(tag, image, options(ctx)...)
 }
 
 // cosign runs it with the key, without a transparency log, or keyless with both.

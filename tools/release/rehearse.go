@@ -246,14 +246,17 @@ func (r Release) refuseImage(ctx context.Context, to string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := pushIndex(ctx, to+"/attune:"+r.Version, changed(index)); err != nil {
+	tag, err := name.NewTag(to + "/attune:" + r.Version)
+	if err != nil {
+		return err
+	}
+	if err := remote.WriteIndex(tag, changed(index), options(ctx)...); err != nil {
 		return err
 	}
 	if err := r.refused(ctx, to, r.Out, "no signatures found"); err != nil {
 		return fmt.Errorf("the image was changed: %w", err)
 	}
-	_, err = pushIndex(ctx, to+"/attune:"+r.Version, index)
-	return err
+	return remote.WriteIndex(tag, index, options(ctx)...)
 }
 
 // report says what was made.

@@ -49,6 +49,9 @@ func (p *platforms) Set(text string) error {
 
 var versions = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$`)
 
+// registries are names of a registry, with a path or without. GitHub's accepts no capital letters, but its owners may have some.
+var registries = regexp.MustCompile(`^[a-z0-9.-]+(:\d+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$`)
+
 // complete checks the flags, and finds the commit.
 func (r *Release) complete(ctx context.Context) error {
 	if !versions.MatchString(r.Version) {
@@ -56,6 +59,9 @@ func (r *Release) complete(ctx context.Context) error {
 	}
 	if !strings.HasPrefix(r.URL, "https://") {
 		return fmt.Errorf("address %q is not valid: it begins with https://", r.URL)
+	}
+	if !registries.MatchString(r.Registry) {
+		return fmt.Errorf("registry %q is not valid: write e.g. ghcr.io/owner, in lower case", r.Registry)
 	}
 	if r.Out == "" {
 		return fmt.Errorf("set --out to a directory for the files")

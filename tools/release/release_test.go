@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,10 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
@@ -141,32 +145,41 @@ func TestChecksums(t *testing.T) {
 	assert.Error(t, check(), "a changed byte")
 }
 
+// helm upgrade --reuse-values keeps the values of the chart before. A tag or a digest among them would keep its image too.
 func TestTheChartNamesTheImageByDigest(t *testing.T) {
 	os.Getenv("ATTUNE_INPUTS")
-	const name, digest = "registry.example/team/attune", "sha256:abc"
+	const digest = "sha256:abc"
 	current, err := os.ReadFile("../../charts/attune/values.yaml")
 	require.NoError(t, err)
 	for values, want := range map[string]string{
-		"a: 1\nimage:\n  # Registry.\n  registry: x\n\n  repository: y\n  tag: \"\"\n  digest: \"\"\nb: 1\n": "registry.example/team/attune:v1.2.3@sha256:abc",
-		"image:\n  repository: y\n  tag: \"\"\nb:\n  tag: stays\n":                                           "registry.example/team/attune:v1.2.3@sha256:abc",
-		string(current): "registry.example/team/attune:v1.2.3@sha256:abc",
+		"a: 1\nimage:\n  # Registry.\n  registry: x\n\n  repository: y\n  tag: \"\"\n  digest: \"\"\nb: 1\n": "registry.example/team/attune",
+		"image:\n  repository: y\n  tag: \"\"\nb:\n  tag: stays\n":                                           "registry.example/team/attune",
+		string(current): "registry.example/team/attune",
 	} {
-		set, err := setImage([]byte(values), name, "v1.2.3", digest)
+		set, err := setImage([]byte(values), "registry.example/team/attune")
 		require.NoError(t, err)
 		var v struct {
 			Image struct{ Registry, Repository, Tag, Digest string }
-			B     map[string]string
 		}
-		_ = yaml.Unmarshal(set, &v) // other values may have other types
-		got := strings.TrimPrefix(v.Image.Registry+"/"+v.Image.Repository+":"+v.Image.Tag, "/")
-		if v.Image.Digest != "" {
-			got += "@" + v.Image.Digest
-		}
-		assert.Equal(t, want, got)
+		require.NoError(t, yaml.Unmarshal(set, &v))
+		assert.Equal(t, want, strings.TrimPrefix(v.Image.Registry+"/"+v.Image.Repository, "/"))
+		assert.Empty(t, v.Image.Tag+v.Image.Digest, "they are in Chart.yaml")
 		assert.Equal(t, strings.Count(values, "#"), strings.Count(string(set), "#"), "comments stay")
 	}
-	_, err = setImage([]byte("image: {}\n"), name, "v1.2.3", digest)
+	_, err = setImage([]byte("image: {}\n"), "registry.example/team/attune")
 	assert.ErrorContains(t, err, "no block image")
+
+	current, err = os.ReadFile("../../charts/attune/Chart.yaml")
+	require.NoError(t, err)
+	for _, chart := range []string{string(current), "name: attune\nannotations:\n  a: b\n"} {
+		var metadata struct {
+			Name        string
+			Annotations map[string]string
+		}
+		require.NoError(t, yaml.Unmarshal(setDigest([]byte(chart), digest), &metadata))
+		assert.Equal(t, digest, metadata.Annotations[imageDigest])
+		assert.Equal(t, "attune", metadata.Name)
+	}
 }
 
 func TestAChartInARegistryIsWhatHelmReads(t *testing.T) {
@@ -216,6 +229,51 @@ func TestReleasePageHasCommandsToVerify(t *testing.T) {
 		assert.Contains(t, string(commands[1]), want)
 	}
 	require.NoError(t, exec.CommandContext(t.Context(), "bash", "-n", "-c", string(commands[1])).Run())
+}
+
+// A tag of a release never moves: mirrors keep the first content, and users cannot tell which one they have.
+func TestAPublishedTagDoesNotMove(t *testing.T) {
+	at, stop, err := serve()
+	require.NoError(t, err)
+	defer stop()
+	image, chart := v1.ImageIndex(mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: empty.Image})), empty.Image
+	other, err := mutate.Config(chart, v1.Config{User: "1"})
+	require.NoError(t, err)
+	for range 2 { // a workflow that failed half-way runs again
+		_, err = pushIndex(t.Context(), at+"/attune:v1.2.3", image)
+		require.NoError(t, err)
+		_, err = push(t.Context(), at+"/charts/attune:1.2.3", chart)
+		require.NoError(t, err)
+	}
+	_, err = pushIndex(t.Context(), at+"/attune:v1.2.3", changed(image))
+	require.ErrorContains(t, err, "attune:v1.2.3 is already published with another content")
+	_, err = push(t.Context(), at+"/charts/attune:1.2.3", other)
+	require.ErrorContains(t, err, "charts/attune:1.2.3 is already published with another content")
+	tag, err := name.NewTag(at + "/attune:v1.2.3")
+	require.NoError(t, err)
+	found, err := remote.Head(tag)
+	require.NoError(t, err)
+	digest, err := image.Digest()
+	require.NoError(t, err)
+	assert.Equal(t, digest, found.Digest)
+}
+
+// A registry that answers no question about a tag may have it.
+func TestARegistryThatDoesNotAnswerGetsNothing(t *testing.T) {
+	pushed := false
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodPut:
+			pushed = true
+			w.WriteHeader(http.StatusCreated)
+		case strings.Contains(r.URL.Path, "/manifests/"):
+			w.WriteHeader(http.StatusForbidden)
+		}
+	}))
+	defer server.Close()
+	_, err := push(t.Context(), strings.TrimPrefix(server.URL, "http://")+"/charts/attune:1.2.3", empty.Image)
+	require.ErrorContains(t, err, "charts/attune:1.2.3 may be published already")
+	assert.False(t, pushed)
 }
 
 // A little release is signed, its signatures hold for it, and for nothing else.

@@ -44,6 +44,7 @@
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- include "attune.checks.other" . -}}
 {{- if include "attune.installsCRDs" . -}}
 {{- include "attune.checks.owner" . -}}
 {{- end -}}
@@ -67,6 +68,26 @@
 {{- end -}}
 
 {{/*
+Rejects a second installation: both would resize the same pods. Helm deletes ValidatingAdmissionPolicies last, so they are there as
+long as anything of an installation is. Objects of the same name without a release are for Helm to refuse or to take over.
+*/}}
+{{- define "attune.checks.other" -}}
+{{- range (lookup "admissionregistration.k8s.io/v1" "ValidatingAdmissionPolicy" "" "").items -}}
+{{- if eq (dig "labels" "app.kubernetes.io/name" "" .metadata) "attune" -}}
+{{- $name := dig "annotations" "meta.helm.sh/release-name" "" .metadata -}}
+{{- $namespace := dig "annotations" "meta.helm.sh/release-namespace" "" .metadata -}}
+{{- if not $name -}}
+{{- if not (hasPrefix (printf "%s-" (include "attune.name" $)) .metadata.name) -}}
+{{- fail (printf "attune is already installed without Helm (ValidatingAdmissionPolicy %s), and a cluster can have one: delete it first, with the manifests that it was installed from" .metadata.name) -}}
+{{- end -}}
+{{- else if or (ne $name $.Release.Name) (ne $namespace $.Release.Namespace) -}}
+{{- fail (printf "attune is already installed as release %s in namespace %s, and a cluster can have one: upgrade it, or uninstall it first with helm uninstall %s --namespace %s" $name $namespace $name $namespace) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
 Rejects CustomResourceDefinitions of another installation. Those of an uninstalled release may be taken over: Helm would refuse
 them without saying how.
 */}}
@@ -79,11 +100,6 @@ them without saying how.
 {{- $name := dig "annotations" "meta.helm.sh/release-name" $.Release.Name .metadata -}}
 {{- $namespace := dig "annotations" "meta.helm.sh/release-namespace" $.Release.Namespace .metadata -}}
 {{- if or (ne $name $.Release.Name) (ne $namespace $.Release.Namespace) -}}
-{{- range (lookup "apps/v1" "Deployment" $namespace "").items -}}
-{{- if and (eq (dig "annotations" "meta.helm.sh/release-name" "" .metadata) $name) (eq (dig "labels" "app.kubernetes.io/name" "" .metadata) "attune") -}}
-{{- fail (printf "attune is already installed as release %s in namespace %s, and a cluster can have one: upgrade it, or uninstall it first with helm uninstall %s --namespace %s" $name $namespace $name $namespace) -}}
-{{- end -}}
-{{- end -}}
 {{- fail (printf "the CustomResourceDefinitions are from release %s in namespace %s, which was uninstalled. To use them and the policies for this release, run: kubectl annotate crd --selector attune.io/crds=chart --overwrite meta.helm.sh/release-name=%s meta.helm.sh/release-namespace=%s" $name $namespace $.Release.Name $.Release.Namespace) -}}
 {{- end -}}
 {{- end -}}

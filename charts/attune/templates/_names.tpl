@@ -23,7 +23,10 @@
 {{- $qualified := and (gt (len $parts) 1) (or (regexMatch "[.:]" (first $parts)) (eq (first $parts) "localhost")) -}}
 {{- if and .Values.image.registry (not $qualified) -}}{{ .Values.image.registry }}/{{ end -}}
 {{- .Values.image.repository -}}
-{{- if .Values.image.digest -}}@{{ .Values.image.digest }}{{- else -}}:{{ .Values.image.tag | default .Chart.AppVersion }}{{- end -}}
+{{- $digest := .Values.image.digest -}}
+{{- /* A published chart has the digest in Chart.yaml: helm upgrade --reuse-values would keep one among the values. */ -}}
+{{- if not (or $digest .Values.image.tag) -}}{{- $digest = index .Chart.Annotations "attune.io/image-digest" -}}{{- end -}}
+{{- if $digest -}}@{{ $digest }}{{- else -}}:{{ .Values.image.tag | default .Chart.AppVersion }}{{- end -}}
 {{- end -}}
 
 {{/* The component that serves the webhooks: separate pods, or the controller's pods. */}}

@@ -20,6 +20,24 @@ kubelets do not measure local storage, nodes have none to allocate, and the pod 
 {{- mergeOverwrite $disk .values.resources | toYaml -}}
 {{- end -}}
 
+{{/*
+Fields of all pods, as (dict "root" $ "values" .Values.controller). The pods of hooks have the controller's: what accepts and schedules its pods
+accepts and schedules theirs.
+*/}}
+{{- define "attune.pod" -}}
+{{- $values := .values -}}
+{{- $fields := dict "securityContext" (include "attune.podSecurityContext" .root | fromYaml) -}}
+{{- with .root.Values -}}
+{{- if kindIs "bool" .hostUsers }}{{ $_ := set $fields "hostUsers" .hostUsers }}{{ end -}}
+{{- if .image.pullSecrets }}{{ $_ := set $fields "imagePullSecrets" .image.pullSecrets }}{{ end -}}
+{{- $common := . -}}
+{{- range $key := list "affinity" "nodeSelector" "priorityClassName" "tolerations" -}}
+{{- with get $values $key | default (get $common $key) }}{{ $_ := set $fields $key . }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $fields -}}
+{{- end -}}
+
 {{/* Ports of the pods, as JSON. */}}
 {{- define "attune.ports" -}}
 {{- merge (dict) (.Values.ports | default dict) (dict "webhook" 9443 "metrics" 8080 "probes" 8081) | toJson -}}
