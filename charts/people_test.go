@@ -61,6 +61,7 @@ func TestUninstallHook(t *testing.T) {
 	assert.Equal(t, "0", job.Annotations["helm.sh/hook-weight"])
 	assert.Equal(t, "attune-uninstall", job.Spec.Template.Spec.ServiceAccountName)
 	assert.NotContains(t, job.Spec.Template.Labels, "app.kubernetes.io/component", "it does not wait for itself")
+	assert.Contains(t, job.Spec.Template.Spec.Containers[0].Args, "--service-account="+deployment(t, r, "attune").Spec.Template.Spec.ServiceAccountName)
 	assert.Contains(t, job.Spec.Template.Spec.Containers[0].Args, "--timeout=40s", "it says why it fails before the Job is ended")
 	slow := one[*batchv1.Job](t, render(t, "uninstall.deadlineSeconds=600"))
 	assert.EqualValues(t, 600, *slow.Spec.ActiveDeadlineSeconds)

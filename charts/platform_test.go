@@ -211,6 +211,23 @@ func TestLongNames(t *testing.T) {
 	}
 }
 
+// TestNamesOfServices: a release may have a name that no Service has. Helm would stop in the middle of the installation.
+func TestNamesOfServices(t *testing.T) {
+	for _, name := range []string{"attune.v1", "1attune"} {
+		_, err := helm(t, "template", name, "attune", "--namespace", "attune-system")
+		assert.ErrorContains(t, err, "the name "+name+" of the objects is not valid for a Service: set fullnameOverride, such as fullnameOverride=attune")
+		_, err = helm(t, "template", name, "attune", "--namespace", "attune-system", "--set", "fullnameOverride=attune")
+		assert.NoError(t, err)
+	}
+}
+
+// TestReplicasOfAnAutoscaler: without a number in the values, the Deployment has none, and an HPA owns the field.
+func TestReplicasOfAnAutoscaler(t *testing.T) {
+	r := render(t, "replicas=null,controller.replicas=2")
+	assert.Nil(t, deployment(t, r, "attune-webhook").Spec.Replicas)
+	assert.EqualValues(t, 2, *deployment(t, r, "attune").Spec.Replicas)
+}
+
 // TestEgressOfTheUninstallJob: the policy of the release is gone by then, and the cluster may deny by default.
 func TestEgressOfTheUninstallJob(t *testing.T) {
 	r := render(t, "networkPolicy.enabled=true", "networkPolicy.egress[0].ports[0].port=6443")

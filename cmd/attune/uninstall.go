@@ -35,6 +35,7 @@ func uninstallCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&o.Namespace, "namespace", "", "the operator's namespace")
 	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute, "time after which it fails, shorter than the deadline of the Job")
+	cmd.Flags().StringVar(&o.ServiceAccount, "service-account", "", "the operator's ServiceAccount; while it exists, nothing is changed")
 	cmd.Flags().StringVar(&o.Selector, "selector", "", "selector of the operator's pods")
 	cmd.Flags().StringSliceVar(&o.Watched, "watch-namespaces", nil, "namespaces that the operator watched; empty: all")
 	return cmd

@@ -41,6 +41,7 @@ const (
 )
 
 var (
+	accounts        = schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}
 	pods            = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	recommendations = v1alpha1.GroupVersion.WithResource("attunerecommendations")
 	clusterPolicies = v1alpha1.GroupVersion.WithResource("attuneclusterpolicies")
@@ -59,6 +60,8 @@ type Options struct {
 	Namespace string
 	// Selector selects the operator's pods; a label selector in the syntax of kubectl -l.
 	Selector string
+	// ServiceAccount of the operator. While it exists, Run changes nothing. Empty: not checked.
+	ServiceAccount string
 	// Watched are the namespaces whose objects have finalizers; empty for all namespaces.
 	Watched []string
 	// Patience limits the wait for the operator's pods.
@@ -73,6 +76,9 @@ type Options struct {
 // Run waits for the operator's pods no longer than Patience: a pod whose node is lost may never end, and without rights it
 // cannot add a finalizer again.
 func Run(ctx context.Context, api metadata.Interface, o Options) error {
+	if err := uninstalled(ctx, api, o); err != nil {
+		return err
+	}
 	namespaces := o.Watched
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
@@ -102,6 +108,20 @@ func Run(ctx context.Context, api metadata.Interface, o Options) error {
 		_, _ = fmt.Fprintf(o.Out, "%s: removed the finalizer %s from %d\n", resource.Resource, finalizer, n)
 	}
 	return errors.Join(failed...)
+}
+
+// uninstalled returns an error if the operator's account exists: Helm deletes it before its post-delete hooks, but other
+// tools apply the rendered Job beside a running operator.
+func uninstalled(ctx context.Context, api metadata.Interface, o Options) error {
+	if o.ServiceAccount == "" {
+		return nil
+	}
+	account, err := api.Resource(accounts).Namespace(o.Namespace).Get(ctx, o.ServiceAccount, metav1.GetOptions{})
+	if err != nil || account.DeletionTimestamp != nil {
+		return client.IgnoreNotFound(err)
+	}
+	return fmt.Errorf("attune is still installed: the ServiceAccount %s/%s exists. "+
+		"The uninstall Job is a post-delete hook of Helm: leave it out where another tool applies the chart (uninstall.enabled: false)", o.Namespace, o.ServiceAccount)
 }
 
 // mostNamed limits how many workloads are named.

@@ -77,6 +77,13 @@ func cluster(t *testing.T, finalizers string) (api metadata.Interface, requests 
 		switch {
 		case r.Method == http.MethodPatch:
 			finalizers, kind = "", "PartialObjectMetadata"
+		case resource == "gone":
+			w.WriteHeader(http.StatusNotFound)
+			_, err := io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`)
+			assert.NoError(t, err)
+			return
+		case resource == "attune":
+			kind = "PartialObjectMetadata"
 		case resource == "pods":
 			items = `{"metadata":{"namespace":"attune-system","name":"attune-0"}}`
 		case resource == "attunepolicies":
@@ -102,6 +109,18 @@ func TestWithoutFinalizersNothingIsDone(t *testing.T) {
 		assert.NotContains(t, request, "pods")
 		assert.Contains(t, request, http.MethodGet)
 	}
+}
+
+// Tools that apply what helm template renders create the Job beside a running operator. It changes nothing then.
+func TestAnInstalledOperatorKeepsItsFinalizers(t *testing.T) {
+	api, requests := cluster(t, `"attune.io/cleanup"`)
+	err := Run(t.Context(), api, Options{Namespace: "attune-system", Selector: "a=b", ServiceAccount: "attune", Out: io.Discard})
+	assert.EqualError(t, err, "attune is still installed: the ServiceAccount attune-system/attune exists. "+
+		"The uninstall Job is a post-delete hook of Helm: leave it out where another tool applies the chart (uninstall.enabled: false)")
+	assert.Equal(t, []string{"GET attune"}, *requests)
+
+	require.NoError(t, Run(t.Context(), api, Options{Namespace: "attune-system", Selector: "a=b", ServiceAccount: "gone", Patience: time.Second, Out: io.Discard}))
+	assert.Contains(t, *requests, "PATCH web")
 }
 
 // A pod of the operator on a lost node never ends. The finalizers are removed all the same.

@@ -152,7 +152,7 @@ func TestUninstall(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	options := uninstall.Options{Namespace: "attune-system", Patience: patience, Selector: "app.kubernetes.io/name=attune", Out: io.Discard}
+	options := uninstall.Options{Namespace: "attune-system", Patience: patience, Selector: "app.kubernetes.io/name=attune", ServiceAccount: "attune", Out: io.Discard}
 	// A right that was just granted is not known at once.
 	require.Eventually(t, func() bool {
 		err = uninstall.Run(ctx, api, options)

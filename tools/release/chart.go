@@ -173,7 +173,8 @@ func (r Release) writeManifests(ctx context.Context) error {
 
 const namespace = "attune-system"
 
-const manifestHead = `# attune %[1]s without Helm. To install or upgrade:
+const manifestHead = `# attune %[1]s without Helm. Arguments and admission policies have the names and the namespace: use the chart for others.
+# To install or upgrade:
 #   kubectl apply --server-side -f %[2]s
 # To uninstall, restore all pods, delete all policies while the operator runs, and then its objects and the CRDs:
 #   kubectl attune undo -A

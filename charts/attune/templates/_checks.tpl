@@ -3,6 +3,9 @@
 {{- if has .Release.Namespace (list "kube-system" "kube-public" "kube-node-lease") -}}
 {{- fail (printf "attune must not share namespace %s with Kubernetes' own components: install it into a namespace of its own, such as --namespace attune-system --create-namespace" .Release.Namespace) -}}
 {{- end -}}
+{{- if not (regexMatch "^[a-z][-a-z0-9]*$" (include "attune.name" .)) -}}
+{{- fail (printf "the name %s of the objects is not valid for a Service: set fullnameOverride, such as fullnameOverride=attune" (include "attune.name" .)) -}}
+{{- end -}}
 {{- if and .Values.networkPolicy.egress (not .Values.networkPolicy.enabled) -}}
 {{- fail "networkPolicy.egress needs networkPolicy.enabled: set networkPolicy.enabled to true, or remove the rules" -}}
 {{- end -}}
