@@ -526,8 +526,8 @@ type AttuneRecommendationStatus struct {
 	// +optional
 	Paused *PausedState `json:"paused,omitempty"`
 
-	// Operator is the namespace of the attune installation that manages the workload. Another installation that takes
-	// over counts as a supersession.
+	// Operator is the namespace of the attune installation that manages the workload. If two
+	// installations take the workload from each other, each turn counts as a supersession.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Operator string `json:"operator,omitempty"`
