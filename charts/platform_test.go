@@ -37,6 +37,7 @@ func TestImage(t *testing.T) {
 		"": "attune.io/attune:dev",
 		"image.registry=registry.example.com:5000,image.tag=v1":         "registry.example.com:5000/attune:v1",
 		"image.registry=registry.example.com,image.repository=a/attune": "registry.example.com/a/attune:dev",
+		"image.registry=mirror:5000/team/,image.tag=v1":                 "mirror:5000/team/attune:v1",
 		"image.repository=ghcr.io/a/attune":                             "ghcr.io/a/attune:dev",
 		"image.repository=localhost/attune":                             "localhost/attune:dev",
 		"image.repository=mirror:5000/attune,image.tag=v1":              "mirror:5000/attune:v1",

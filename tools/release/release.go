@@ -49,7 +49,7 @@ func (p *platforms) Set(text string) error {
 
 var versions = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$`)
 
-// registries are names of a registry, with a path or without. GitHub's accepts no capital letters, but its owners may have some.
+// registries are names of a registry, with a path or without. GitHub accepts no capital letters, but owners may have some.
 var registries = regexp.MustCompile(`^[a-z0-9.-]+(:\d+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$`)
 
 // complete checks the flags, and finds the commit.

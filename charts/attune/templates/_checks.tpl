@@ -71,8 +71,8 @@
 {{- end -}}
 
 {{/*
-Rejects a second installation: both would resize the same pods. Helm deletes ValidatingAdmissionPolicies last, so they are there as
-long as anything of an installation is. Objects of the same name without a release are for Helm to refuse or to take over.
+Rejects a second installation: both would resize the same pods. Helm deletes ValidatingAdmissionPolicies last, so they are
+there as long as anything of an installation is. Helm refuses or takes over objects of the same name without a release.
 */}}
 {{- define "attune.checks.other" -}}
 {{- range (lookup "admissionregistration.k8s.io/v1" "ValidatingAdmissionPolicy" "" "").items -}}

@@ -21,7 +21,7 @@
 {{- define "attune.image" -}}
 {{- $parts := splitList "/" .Values.image.repository -}}
 {{- $qualified := and (gt (len $parts) 1) (or (regexMatch "[.:]" (first $parts)) (eq (first $parts) "localhost")) -}}
-{{- if and .Values.image.registry (not $qualified) -}}{{ .Values.image.registry }}/{{ end -}}
+{{- if and .Values.image.registry (not $qualified) -}}{{ trimSuffix "/" .Values.image.registry }}/{{ end -}}
 {{- .Values.image.repository -}}
 {{- $digest := .Values.image.digest -}}
 {{- /* A published chart has the digest in Chart.yaml: helm upgrade --reuse-values would keep one among the values. */ -}}

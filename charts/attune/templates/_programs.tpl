@@ -21,8 +21,8 @@ kubelets do not measure local storage, nodes have none to allocate, and the pod 
 {{- end -}}
 
 {{/*
-Fields of all pods, as (dict "root" $ "values" .Values.controller). The pods of hooks have the controller's: what accepts and schedules its pods
-accepts and schedules theirs.
+Fields of all pods, as (dict "root" $ "values" .Values.controller). The pods of hooks have the controller's: they run where
+its pods ran.
 */}}
 {{- define "attune.pod" -}}
 {{- $values := .values -}}
