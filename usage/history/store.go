@@ -57,6 +57,9 @@ type Workload struct {
 	Name string
 	// Containers whose history is wanted; empty: all of them.
 	Containers []string
+	// Fleet: an HPA scales the workload, and the mean usage of its pods is wanted too (Store.Spans). It costs queries of
+	// its own.
+	Fleet bool
 }
 
 // Key identifies one container's history, across replicas and template generations.
