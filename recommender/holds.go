@@ -29,12 +29,12 @@ const (
 func (s *Settings) StaleAfter() time.Duration { return 2*s.QueryStep + 10*time.Minute }
 
 // appendHolds adds the reasons why the resource has no target, or why its target is blocked.
-func (c *chain) appendHolds(holds []Hold, in *Input) []Hold {
+func (c *chain) appendHolds(holds []Hold, in *Input, target Amount) []Hold {
 	if field := c.settings.Uncontrolled; field != "" {
 		return append(holds, *c.hold(NotControlled, sentence(field).text(" does not name ").text(c.resource.String()).
 			text(": attune leaves its request and limit as they are")))
 	}
-	for _, hold := range [...]*Hold{c.implausible(in), c.tooLittle(in), c.stale(in.Now), c.asleep(in.Now), c.beyondMaximum(), c.braked(), c.callerHold(in)} {
+	for _, hold := range [...]*Hold{c.implausible(in), c.tooLittle(in), c.stale(in.Now), c.asleep(in.Now), c.beyondMaximum(), c.braked(), c.outsideKept(target), c.callerHold(in)} {
 		if hold != nil {
 			holds = append(holds, *hold)
 		}

@@ -42,6 +42,7 @@ func (r reader) view(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomme
 		Stored:   rec.Spec,
 		Status:   rec.Status, Blocked: holds.On, HPABindings: holds.Stored(), Now: pass.now,
 	}
+	v.Kept = holds.Kept
 	v.Largest, v.Gone = r.bound(ctx, pass, rec, w)
 	v.Placement = placementOf(w.Template)
 	v.History.Silent = r.silent(ctx, pass, w, targets.Newest(v.History.Profiles))
@@ -73,7 +74,32 @@ func (r reader) facts(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomm
 		Identity:       pass.identities[w.Identity],
 		Recommendation: rec.UID, RecommendationVersion: rec.ResourceVersion, Workload: w.UID, WorkloadVersion: w.Version,
 		Policy: pass.policy.UID, Generation: pass.policy.Generation, News: r.history.News(pass.key(w, "")),
-	}}, targets.Timeless(rec, pass.settings.Strategy, w.Kind)
+	}}, targets.Timeless(rec, pass.settings.Strategy, w.Kind) && !holds.Keeping(targets.SizedNames(w.Template, pass.settings), pass.settings.KeepsReplicas)
+}
+
+// keep adds to the holds the ranges of requests with which HPAs keep the number of replicas, where the settings want
+// them. If the pods cannot be listed, there are none.
+func (r reader) keep(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecommendation, w workload.Workload, holds autoscale.Holds, complete bool) autoscale.Holds {
+	sized := targets.SizedNames(w.Template, pass.settings)
+	if !holds.Keeping(sized, pass.settings.KeepsReplicas) {
+		return holds
+	}
+	pods, err := lookup.Pods(ctx, r.client, w.Identity)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Cannot list the pods of a workload; no other request is proven to keep its replicas", "recommendation", rec.Name)
+	}
+	originals := targets.View{Workload: w, Settings: pass.settings, Status: rec.Status}
+	return holds.Keep(sized, rec.Spec.Containers, autoscale.Fleet{
+		Keeps: pass.settings.KeepsReplicas, Pods: pods, Read: complete, Now: pass.now,
+		Original: func(container string, of recommender.Resource) recommender.Amount {
+			return originals.OriginalOf(container)[of].Request
+		},
+		Past: func(container string, of recommender.Resource) autoscale.Past {
+			key := pass.key(w, container)
+			known := r.history.Covered(key, of)
+			return autoscale.Past{Spans: r.history.Spans(key, of), Since: known.Since, Until: known.Until, Window: known.Window, Why: known.Why}
+		},
+	})
 }
 
 // limitsInForce returns the memory limits of the workload's running pods; nil: they do not matter, or are not known.

@@ -162,6 +162,10 @@ func withoutVolatile(spec v1alpha1.AttuneRecommendationSpec) v1alpha1.AttuneReco
 		for j := range c.Holds {
 			c.Holds[j].Message = ""
 		}
+		c.Kept = slices.Clone(c.Kept)
+		for j := range c.Kept {
+			c.Kept[j].Since, c.Kept[j].ValidUntil = metav1.Time{}, metav1.Time{}
+		}
 	}
 	return spec
 }
