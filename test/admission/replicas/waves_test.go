@@ -135,6 +135,40 @@ func search(waves int, seed uint64, keep keeping) (found findings) {
 	return found
 }
 
+// TestWhatIsNotProven counts fleets of another make-up than any of the history's, at the same usage of each pod: with a
+// pod without metrics, or with a ready pod more than replicas, as in a rollout. The number may differ there.
+func TestWhatIsNotProven(t *testing.T) {
+	dice := rand.New(rand.NewPCG(7, 8))
+	waves, absent, surplus := 0, 0, 0
+	for range fleets / 5 {
+		w := anyWave(dice)
+		if !w.aim(dice, w.scaler.Keep(w.spans, float64(w.request))) || w.spans[0].Ready < 2 {
+			continue
+		}
+		waves++
+		current := w.spans[0].Ready + w.spans[0].Unready
+		differs := func(change func(*upstream)) bool {
+			u := w.fleet(dice, 0, w.greats[0])
+			change(u)
+			before := u.desired(w.scaler, current, w.resource)
+			for _, pod := range u.pods {
+				setRequest(pod, w.resource, w.target*w.unit)
+			}
+			return u.desired(w.scaler, current, w.resource) != before
+		}
+		if differs(func(u *upstream) { delete(u.used, u.pods[0].Name) }) {
+			absent++
+		}
+		mean := w.greats[0] / int64(w.spans[0].Ready) * w.unit
+		if differs(func(u *upstream) { u.add(ready, w.resource, w.request*w.unit, mean) }) {
+			surplus++
+		}
+	}
+	t.Logf("of %d waves over a whole fleet, the number differs in %d with a pod without metrics, and in %d with a pod too many", waves, absent, surplus)
+	assert.Positive(t, absent)
+	assert.Positive(t, surplus)
+}
+
 // anyWave is a history: the number of pods and the usage of each span, most often close to where the number changes.
 func anyWave(dice *rand.Rand) wave {
 	s := replicas.Scaler{Min: 1 + int32(dice.IntN(4)), Target: pick(dice, 50, 60, 70, 80, 100, 130, 1+int32(dice.IntN(200)))}
