@@ -132,6 +132,21 @@ type Kept struct {
 	Points int
 }
 
+// Margin is for usage that the history does not show: swings within the minutes that it has the means of, and the time
+// to come. On public traces the HPAs asked for the same number of replicas at each of its syncs with this margin, but
+// not without one (docs/hpa-replicas.md).
+const Margin = 0.1
+
+// WithMargin returns the requests that keep the number also if usage is up to a margin above or below what was measured.
+// They always include the present request. Below and Above stay as they are: what would have happened at a bound without
+// the margin.
+func (k Kept) WithMargin(request, margin float64) Kept {
+	const included = 1 - 1e-8 // a bound that is not part of the range
+	k.Least = max(k.Least, min(k.Least*(1+margin), request*included))
+	k.Greatest = max(min(k.Greatest, request), k.Greatest/(1+margin))
+	return k
+}
+
 // Change is a moment at which another request would have led to another number of replicas.
 type Change struct {
 	// At is when.

@@ -73,6 +73,29 @@ func TestKeepHoldsEverywhere(t *testing.T) {
 	assert.NoError(t, quick.Check(check, &quick.Config{MaxCount: 200_000}))
 }
 
+func TestWithMargin(t *testing.T) {
+	for _, c := range []struct {
+		what            string
+		kept            Kept
+		least, greatest float64
+	}{
+		{"smaller on both sides", Kept{Least: 500, Greatest: 2000}, 550, 2000 / 1.1},
+		{"no greatest", Kept{Least: 500, Greatest: math.Inf(1)}, 550, math.Inf(1)},
+		{"nothing below the request", Kept{Least: 950, Greatest: 2000}, 1000, 2000 / 1.1},
+		{"nothing above it", Kept{Least: 500, Greatest: 1050}, 550, 1000},
+		{"nothing", Kept{Least: 1000, Greatest: 1000}, 1000, 1000},
+	} {
+		kept := c.kept.WithMargin(1000, Margin)
+		assert.InEpsilon(t, c.least, kept.Least, 1e-7, c.what)
+		if math.IsInf(c.greatest, 1) {
+			assert.True(t, math.IsInf(kept.Greatest, 1), c.what)
+		} else {
+			assert.InEpsilon(t, c.greatest, kept.Greatest, 1e-7, c.what)
+		}
+		assert.True(t, c.kept.Least == c.kept.Greatest || kept.Least < 1000 && 1000 <= kept.Greatest, c.what)
+	}
+}
+
 // TestDesiredNeverFalls: more usage never leads to fewer replicas. Keep relies on it.
 func TestDesiredNeverFalls(t *testing.T) {
 	check := func(ready, unready, target, up, down uint8, less, more uint16) bool {

@@ -117,13 +117,9 @@ func (a *app) start() *deployment {
 	return &deployment{scaler: a.scaler, request: a.request, demand: a.demand}
 }
 
-// keep chooses a request: the wanted one, or the nearest to it that keeps the number with usage wider by a margin.
+// keep chooses a request: the wanted one, or the nearest to it that keeps the number with a margin.
 func (a *app) keep(margin float64) int64 {
-	spans := slices.Clone(a.before.history.spans)
-	for i := range spans {
-		spans[i].Least, spans[i].Greatest = spans[i].Least*(1-margin), spans[i].Greatest*(1+margin)
-	}
-	kept := a.scaler.Keep(spans, float64(a.request))
+	kept := a.scaler.Keep(a.before.history.spans, float64(a.request)).WithMargin(float64(a.request), margin)
 	if kept.Least >= kept.Greatest {
 		return a.request
 	}
