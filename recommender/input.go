@@ -41,6 +41,9 @@ type ResourceSettings struct {
 	// Uncontrolled is the field by which the policy leaves request and limit of the resource as they are; empty: attune
 	// sizes it.
 	Uncontrolled string `json:",omitempty"`
+	// KeepReplicas: a request on which a HorizontalPodAutoscaler scales changes within Input.Kept. Otherwise it does not
+	// change.
+	KeepReplicas bool `json:",omitempty"`
 }
 
 // Distribution is a set of usage values, one for each step, in millicores or bytes.

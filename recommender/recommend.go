@@ -24,6 +24,8 @@ type Input struct {
 	Estimates *[2]Estimate
 	// Held is a reason not to change a resource that only the caller knows (HPA, VPA), or nil.
 	Held [2]*Hold
+	// Kept are the ranges of requests with which autoscalers keep the number of replicas, indexed by Resource, or nil.
+	Kept [2]*Kept
 	// NotRunning: no pod has run since the last step, so old history does not mean that the source is silent.
 	NotRunning bool
 	// Implausible counts the dropped samples of the last day, indexed by Resource; the zero value: none were dropped.
@@ -83,7 +85,7 @@ type Recommendation struct {
 }
 
 // Recommend computes the recommended size of a container. It is a pure function. The returned steps are the
-// computation, in order: percentile, margin, burst, confidence, floor, bounds, first for CPU and then for memory. With
+// computation, in order: percentile, margin, burst, confidence, floor, bounds, hpa (with Kept), first for CPU and then for memory. With
 // the strategy Adaptive the first four are one step, adaptive. A resource without enough data has no steps.
 func Recommend(in Input) Recommendation {
 	t := newTrace()
@@ -109,7 +111,7 @@ func recommend(in *Input, t *trace) Recommendation {
 		if ineffective && resource == CPU {
 			t.amend("; cpu.limits has no effect: the pods are Guaranteed, and their limits stay equal to their requests")
 		}
-		r.Holds = c.appendHolds(r.Holds, in)
+		r.Holds = c.appendHolds(r.Holds, in, r.Target[resource].Request)
 		if resource == Memory {
 			r.MemoryLimitFloor = c.provenLimitFloor(in.Now)
 		} else {

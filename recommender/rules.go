@@ -15,10 +15,11 @@ const (
 	floorRule
 	boundsRule
 	adaptiveRule
+	keptRule
 	ruleCount
 )
 
-var ruleNames = [ruleCount]string{"percentile", "margin", "burst", "confidence", "floor", "bounds", "adaptive"}
+var ruleNames = [ruleCount]string{"percentile", "margin", "burst", "confidence", "floor", "bounds", "adaptive", "hpa"}
 
 // The rules of each strategy. The strategy Node sizes a pod by its node, and shows the result of Workload for
 // comparison.
@@ -42,6 +43,8 @@ func (r rule) apply(c *chain, before Amount) (after Amount) {
 		return floor(c, before)
 	case adaptiveRule:
 		return adapted(c, before)
+	case keptRule:
+		return kept(c, before)
 	default:
 		return bounds(c, before)
 	}
@@ -62,6 +65,8 @@ func (r rule) why(c *chain, s sentence, before, after Amount) sentence {
 		return whyFloor(c, s, before, after)
 	case adaptiveRule:
 		return whyAdapted(c, s, before, after)
+	case keptRule:
+		return whyKept(c, s, before, after)
 	default:
 		return whyBounds(c, s, before, after)
 	}
@@ -101,9 +106,11 @@ type chain struct {
 	confidence float64
 	// estimate is zero except with the strategy Adaptive.
 	estimate Estimate
-	// notRunning and countsRuns are copied from the input. runs counts the whole runs of its profile.
-	notRunning, countsRuns bool
-	runs                   int
+	// kept is the range in which autoscalers keep the number of replicas; nil: none applies.
+	kept *Kept
+	// in is the input. runs counts the whole runs of its profile.
+	in   *Input
+	runs int
 
 	// The fields below are left by the rules for their reasons. usage is the percentile before rounding, to which the
 	// margin applies; hour is the busiest.
@@ -124,9 +131,9 @@ func chainOf(in *Input, resource Resource) chain {
 		settings: &in.Settings.Of[resource],
 		original: in.Original[resource].defaulted(),
 		learned:  in.Floors[resource],
+		kept:     in.Kept[resource],
 
-		notRunning: in.NotRunning, countsRuns: in.CountRuns,
-		runs: in.Profile.WholeRuns(in.Settings.QueryStep, in.Now),
+		in: in, runs: in.Profile.WholeRuns(in.Settings.QueryStep, in.Now),
 	}
 	c.confidence = c.history.confidence(c.all)
 	if in.Estimates != nil {
@@ -162,6 +169,11 @@ func (c *chain) target(t *trace) Allocation {
 		before := request
 		request = r.apply(c, before)
 		t.add(c, r, before, request)
+	}
+	if c.kept != nil {
+		before := request
+		request = keptRule.apply(c, before)
+		t.add(c, keptRule, before, request)
 	}
 	return Allocation{Request: request, Limit: c.limit(request)}
 }

@@ -98,6 +98,8 @@ type NodeInput struct {
 type Held struct {
 	// Of is true for each blocked resource, indexed by Resource.
 	Of [2]bool
+	// Kept are the ranges in which the requests of blocked resources may change all the same, or nil: none.
+	Kept [2]*recommender.Kept
 	// By is the name of the autoscaler.
 	By string
 }

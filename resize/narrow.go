@@ -42,20 +42,24 @@ func withoutUncontrolled(_ *corev1.Pod, p Plan, in GateInput) Plan {
 }
 
 // withoutHeld leaves an HPA's scaling resource unchanged: another request would change its set point, and so the number
-// of replicas. Memory in an answer to an OOM kill passes: it raises the limit, and for a killed Guaranteed pod also the
-// request.
+// of replicas. A request within the range that keeps the number passes. Memory in an answer to an OOM kill passes: it
+// raises the limit, and for a killed Guaranteed pod also the request.
 func withoutHeld(_ *corev1.Pod, p Plan, in GateInput) Plan {
 	for _, r := range recommender.Resources {
 		if p.Urgent && r == recommender.Memory {
 			continue
 		}
 		p = narrowed(p, func(m Move) (recommender.Size, *Refusal) {
-			held := hpaOf(in.Workload.HPA, m.Container, r)
-			if held == "" {
+			held, kept := hpaOf(in.Workload.HPA, m.Container, r)
+			if held == "" || kept != nil && (kept.Contains(m.To[r].Request) || m.To[r].Request == m.From[r].Request) {
 				return m.To, nil
 			}
 			to := m.To
 			to[r] = m.From[r]
+			if kept != nil {
+				return to, Refuse(ReasonHPA, "%s keeps the number of replicas only with a %s request from %s%s, not with %s",
+					held, r, recommender.Format(r, kept.Least), upTo(r, kept.Most), recommender.Format(r, m.To[r].Request))
+			}
 			return to, Refuse(ReasonHPA, "%s scales on the utilization: another request would change the number of replicas. Use averageValue in the HPA", held)
 		})
 	}
@@ -120,15 +124,23 @@ func OfKarpenter(node *corev1.Node) bool {
 	return node != nil && node.Labels["karpenter.sh/nodepool"] != ""
 }
 
-// hpaOf returns the HorizontalPodAutoscaler that blocks the resource, or "". The entry with the name "" applies to
+// hpaOf returns the HorizontalPodAutoscaler that blocks the resource, or "", and the range in which it does not. The entry with the name "" applies to
 // every container.
-func hpaOf(holds map[string]Held, container string, r recommender.Resource) string {
+func hpaOf(holds map[string]Held, container string, r recommender.Resource) (by string, kept *recommender.Kept) {
 	for _, name := range []string{container, ""} {
 		if held := holds[name]; held.Of[r] {
-			return "HorizontalPodAutoscaler " + held.By
+			return "HorizontalPodAutoscaler " + held.By, held.Kept[r]
 		}
 	}
-	return ""
+	return "", nil
+}
+
+// upTo writes the end of a range; empty: it has none.
+func upTo(r recommender.Resource, most recommender.Amount) string {
+	if most == 0 {
+		return " up"
+	}
+	return " to " + recommender.Format(r, most)
 }
 
 // narrowed applies a narrowing to every move and records the removed changes in LeftOut.

@@ -21,7 +21,7 @@ import (
 func TargetFrom(t v1alpha1.ContainerTarget, live recommender.Size, floors []v1alpha1.Floor, now time.Time) recommender.Size {
 	target := Unheld(t)
 	limit := live[recommender.Memory].Limit
-	if floor := OOMFloor(t, floors, now); limit == 0 && !HeldFor(t.Holds, recommender.Memory, ReasonHPA) && floor > live[recommender.Memory].Request {
+	if floor := OOMFloor(t, floors, now); limit == 0 && !ScaledOn(t, recommender.Memory) && floor > live[recommender.Memory].Request {
 		target[recommender.Memory].Request = floor
 	}
 	learned := RequestFloorsOf(floors, t.Name, limit, now)
@@ -61,6 +61,21 @@ func OOMFloor(t v1alpha1.ContainerTarget, floors []v1alpha1.Floor, now time.Time
 // passable are the reasons to block memory over which an OOM kill takes precedence.
 var passable = []recommender.Reason{ReasonHPA, recommender.NoData, recommender.InsufficientData, recommender.StaleData,
 	recommender.UsageImplausible, ReasonNodeCapacity}
+
+// KeptRange returns the stored range in which HPAs keep the number of replicas; nil: none is stored.
+func KeptRange(t v1alpha1.ContainerTarget, r recommender.Resource) *recommender.Kept {
+	row := podview.FirstIn(t.Kept, func(k *v1alpha1.KeptRequest) bool { return k.Resource == r.String() })
+	if row == nil {
+		return nil
+	}
+	return &recommender.Kept{Least: podview.AmountOf(r, row.Least), Most: podview.FromPointer(r, row.Most), Reason: ReasonHPA}
+}
+
+// ScaledOn reports whether an HPA scales on the request of a container, according to its stored target: it is blocked,
+// or changes only within a range.
+func ScaledOn(t v1alpha1.ContainerTarget, r recommender.Resource) bool {
+	return HeldFor(t.Holds, r, ReasonHPA) || KeptRange(t, r) != nil
+}
 
 // HeldFor reports whether a resource is blocked for one of some reasons; without reasons, for any.
 func HeldFor(holds []v1alpha1.Hold, r recommender.Resource, reasons ...recommender.Reason) bool {

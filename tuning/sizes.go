@@ -56,7 +56,7 @@ func (d *starter) nextSizes(pod *corev1.Pod) []podview.Container {
 			Guaranteed: podview.Guaranteed(pod), MemoryLimitFloor: floor, OOMFloor: resize.OOMFloorOf(d.learned.floors, t.Name, d.view.Now),
 			Due: due[t.Name], Settings: *d.view.Policy.Settings.For(t.Name),
 		})
-		if scaledOnMemory(d.view.Autoscalers, t) {
+		if scaledOnMemory(d.view.Autoscalers, t) && d.view.Autoscalers.Kept(t.Name, recommender.Memory) == nil {
 			change.Next = keepRequest(pod, t.Name, change.Next, has.Size)
 		}
 		if d.view.Policy.Settings.Spared.Spares(&pod.Spec) {
@@ -96,7 +96,7 @@ func keepRequest(pod *corev1.Pod, container string, next, live recommender.Size)
 // stored target.
 func scaledOnMemory(now autoscale.Holds, t v1alpha1.ContainerTarget) bool {
 	hold := now.On(t.Name, recommender.Memory)
-	return hold != nil && hold.Reason == resize.ReasonHPA || resize.HeldFor(t.Holds, recommender.Memory, resize.ReasonHPA)
+	return hold != nil && hold.Reason == resize.ReasonHPA || now.Kept(t.Name, recommender.Memory) != nil || resize.ScaledOn(t, recommender.Memory)
 }
 
 // limitFloor returns the bytes below which the memory limit must not go; 0: no floor.

@@ -291,7 +291,7 @@ func (d *starter) boostAgain() {
 		}
 		// The stored block of an HPA outlives the HPA for a day.
 		scaled := func(c podview.Container) bool {
-			return resize.HeldFor(d.view.target(c.Name).Holds, recommender.CPU, resize.ReasonHPA)
+			return resize.ScaledOn(d.view.target(c.Name), recommender.CPU)
 		}
 		if wishes := slices.DeleteFunc(lifecycle.Restarted(pod, *seeded, d.view.Now, again), scaled); len(wishes) > 0 {
 			plan, refusal := resize.PlanFor(pod, wishes, d.gates.capabilities(pod), d.view.Now)

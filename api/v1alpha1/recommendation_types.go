@@ -149,6 +149,12 @@ type Checkpoint struct {
 	// Data is at most 2 KiB of packed history: the usage in each queryStep, within a few percent.
 	// +kubebuilder:validation:MaxLength=2732
 	Data []byte `json:"data"`
+	// Replicas is at most 12 KiB of packed history of the workload: the mean usage of its pods by their number, for
+	// each container. Only the first checkpoint has it, if a HorizontalPodAutoscaler scales the workload and a policy
+	// lets attune change requests that keep the number of replicas.
+	// +optional
+	// +kubebuilder:validation:MaxLength=16384
+	Replicas []byte `json:"replicas,omitempty"`
 }
 
 // WorkloadRef names a workload in the namespace of the object.
@@ -199,6 +205,14 @@ type ContainerTarget struct {
 	// +kubebuilder:validation:MaxItems=3
 	MemoryLimits []MemoryLimit `json:"memoryLimits,omitempty"`
 
+	// Kept lists the ranges of requests with which HorizontalPodAutoscalers keep the number of replicas (cpu.hpa and
+	// memory.hpa: Keep). attune changes such a request only within its range.
+	// +optional
+	// +listType=map
+	// +listMapKey=resource
+	// +kubebuilder:validation:MaxItems=2
+	Kept []KeptRequest `json:"kept,omitempty"`
+
 	// Demand is the input of the strategy Node, which divides a node's resources between its pods.
 	// +optional
 	Demand *ContainerDemand `json:"demand,omitempty"`
@@ -228,6 +242,31 @@ type MemoryLimit struct {
 	// Usage is the highest usage under the limit, in bytes. Not set: the limit is in force.
 	// +optional
 	Usage *resource.Quantity `json:"usage,omitempty"`
+}
+
+// KeptRequest is a range of requests with which HorizontalPodAutoscalers keep the number of replicas: with any of them,
+// they would have asked for the same number over the whole history.
+type KeptRequest struct {
+	// Resource of the request.
+	// +kubebuilder:validation:Enum=cpu;memory
+	Resource string `json:"resource"`
+	// Least is the smallest request, e.g. 640m.
+	Least resource.Quantity `json:"least"`
+	// Most is the largest request. Not set: there is none.
+	// +optional
+	Most *resource.Quantity `json:"most,omitempty"`
+	// HPAs are the names of the HorizontalPodAutoscalers that scale on the request.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	HPAs []string `json:"hpas"`
+	// Digest of minReplicas, maxReplicas, target and tolerance of the HPAs. With other ones, the range is void.
+	// +kubebuilder:validation:MaxLength=32
+	Digest string `json:"digest"`
+	// Since is the beginning of the history behind the range.
+	Since metav1.Time `json:"since"`
+	// ValidUntil is when the range is void: a day after it was computed. While there are new samples, it is renewed every
+	// hour.
+	ValidUntil metav1.Time `json:"validUntil"`
 }
 
 // ContainerDemand is the demand of a container that the strategy Node uses. attune does not change a resource without
@@ -287,7 +326,7 @@ type Hold struct {
 type Step struct {
 	// Resource: cpu or memory.
 	Resource string `json:"resource"`
-	// Name is percentile, margin, burst, confidence, floor, bounds or change. It is omitted if too many containers
+	// Name is percentile, margin, burst, confidence, floor, bounds, hpa or change. It is omitted if too many containers
 	// leave no room for the steps.
 	Name string `json:"name"`
 	// Before is the amount before the step.

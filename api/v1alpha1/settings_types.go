@@ -344,19 +344,23 @@ type ResourceSettings struct {
 	BurstSensitivity *Decimal `json:"burstSensitivity,omitempty"`
 
 	// HPA sets what attune does to a request on which a HorizontalPodAutoscaler scales by utilization. Block: it does not
-	// change the request. It is the only value for now: Keep, which keeps the number of replicas, and Retarget (CPU only),
-	// which changes the target utilization together with the request, are reserved for a later version. Built-in default:
-	// Block.
+	// change the request. Keep: it changes the request only within the range in which the HPA would have asked for the
+	// same number of replicas over the whole history; strategy Node does not support it. Retarget (CPU only), which
+	// changes the target utilization together with the request, is reserved for a later version. Built-in default: Block.
 	// +optional
 	HPA *HPAHandling `json:"hpa,omitempty"`
 }
 
 // HPAHandling sets what attune does to a request on which a HorizontalPodAutoscaler scales.
-// +kubebuilder:validation:Enum=Block
+// +kubebuilder:validation:Enum=Block;Keep
 type HPAHandling string
 
-// HPABlock: attune does not change the request.
-const HPABlock HPAHandling = "Block"
+// HPABlock: attune does not change the request. HPAKeep: it changes the request only within the range in which the HPA
+// keeps the number of replicas.
+const (
+	HPABlock HPAHandling = "Block"
+	HPAKeep  HPAHandling = "Keep"
+)
 
 // Percent is a number of percent without the percent sign, e.g. "20".
 // +kubebuilder:validation:MaxLength=16

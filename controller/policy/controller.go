@@ -41,6 +41,7 @@ import (
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/replicas"
 	"attune.io/attune/tuning/targets"
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/history"
@@ -80,6 +81,10 @@ type History interface {
 	// Highest returns the highest usage of a container over its replicas in a span of time; false: it was not
 	// measured then.
 	Highest(key history.Key, r recommender.Resource, from, to time.Time) (recommender.Usage, bool)
+	// Spans returns the mean usage of the pods of a workload that an HPA scales, Covered how much of the past it shows.
+	// Without a container, a pod's usage is that of all its containers.
+	Spans(key history.Key, r recommender.Resource) []replicas.Span
+	Covered(key history.Key, r recommender.Resource) history.Coverage
 
 	// Forgets reports whether a source, such as kubelets, cannot return past usage. Its history is kept in
 	// checkpoints.
@@ -199,7 +204,9 @@ func (c *Controller) look(ctx context.Context, p *v1alpha1.AttunePolicy, setting
 	if err != nil {
 		return c.unfinished(p, err)
 	}
-	unread := c.History.Want(interest(p, settings, matched, since))
+	wanted := interest(p, settings, matched, since)
+	c.wantFleets(ctx, &wanted, settings, matched)
+	unread := c.History.Want(wanted)
 	follow(c.Recent, p, settings, matched, unread)
 	out, err := c.recommend(ctx, p, settings, matched, now)
 	if errors.Is(err, errUnlisted) {
@@ -339,6 +346,23 @@ func interest(p *v1alpha1.AttunePolicy, settings policy.Settings, m matched, sin
 	in.Startup = settings.Resize.Boost // the longest of the containers
 	in.Workloads, in.Members = wantedHistories(p, settings, m)
 	return in
+}
+
+// wantFleets marks the workloads of which an HPA scales on a request that the settings let change (setting Keep). The
+// mean usage of their pods is wanted too. While the autoscalers cannot be listed, it is wanted of all, so that no history
+// is dropped.
+func (c *Controller) wantFleets(ctx context.Context, in *history.Interest, settings policy.Settings, m matched) {
+	if c.Autoscalers == nil || !settings.KeepsAnyReplicas() {
+		return
+	}
+	for _, w := range m.won {
+		i := slices.IndexFunc(in.Workloads, func(of history.Workload) bool { return of.Kind == w.Kind && of.Name == w.Name })
+		if i < 0 {
+			continue
+		}
+		holds, err := c.Autoscalers.Of(ctx, w)
+		in.Workloads[i].Fleet = err != nil || holds.Keeping(in.Workloads[i].Containers, settings.KeepsReplicas)
+	}
 }
 
 // memories is the state of the loop between reconciles. All of it may be lost with the process; each field has the

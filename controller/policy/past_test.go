@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/replicas"
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/history"
 )
@@ -80,6 +81,10 @@ func (p *past) Steps(key history.Key) []recommender.StepUsage {
 func (p *past) Highest(history.Key, recommender.Resource, time.Time, time.Time) (recommender.Usage, bool) {
 	return 0, false
 }
+
+func (*past) Spans(history.Key, recommender.Resource) []replicas.Span { return nil }
+
+func (*past) Covered(history.Key, recommender.Resource) history.Coverage { return history.Coverage{} }
 
 func (*past) Forgets(usage.SourceSettings) bool { return false }
 

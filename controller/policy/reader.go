@@ -42,6 +42,7 @@ func (r reader) view(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomme
 		Stored:   rec.Spec,
 		Status:   rec.Status, Blocked: holds.On, HPABindings: holds.Stored(), Now: pass.now,
 	}
+	v.Kept = holds.Kept
 	v.Largest, v.Gone = r.bound(ctx, pass, rec, w)
 	v.Placement = placementOf(w.Template)
 	v.History.Silent = r.silent(ctx, pass, w, targets.Newest(v.History.Profiles))
@@ -73,7 +74,32 @@ func (r reader) facts(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomm
 		Identity:       pass.identities[w.Identity],
 		Recommendation: rec.UID, RecommendationVersion: rec.ResourceVersion, Workload: w.UID, WorkloadVersion: w.Version,
 		Policy: pass.policy.UID, Generation: pass.policy.Generation, News: r.history.News(pass.key(w, "")),
-	}}, targets.Timeless(rec, pass.settings.Strategy, w.Kind)
+	}}, targets.Timeless(rec, pass.settings.Strategy, w.Kind) && !holds.Keeping(targets.SizedNames(w.Template, pass.settings), pass.settings.KeepsReplicas)
+}
+
+// keep adds to the holds the ranges of requests with which HPAs keep the number of replicas, where the settings want
+// them. If the pods cannot be listed, there are none.
+func (r reader) keep(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecommendation, w workload.Workload, holds autoscale.Holds, complete bool) autoscale.Holds {
+	sized := targets.SizedNames(w.Template, pass.settings)
+	if !holds.Keeping(sized, pass.settings.KeepsReplicas) {
+		return holds
+	}
+	pods, err := lookup.Pods(ctx, r.client, w.Identity)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Cannot list the pods of a workload; no other request is proven to keep its replicas", "recommendation", rec.Name)
+	}
+	originals := targets.View{Workload: w, Settings: pass.settings, Status: rec.Status}
+	return holds.Keep(sized, rec.Spec.Containers, autoscale.Fleet{
+		Keeps: pass.settings.KeepsReplicas, Pods: pods, Read: complete, Now: pass.now,
+		Original: func(container string, of recommender.Resource) recommender.Amount {
+			return originals.OriginalOf(container)[of].Request
+		},
+		Past: func(container string, of recommender.Resource) autoscale.Past {
+			key := pass.key(w, container)
+			known := r.history.Covered(key, of)
+			return autoscale.Past{Spans: r.history.Spans(key, of), Since: known.Since, Until: known.Until, Window: known.Window, Why: known.Why}
+		},
+	})
 }
 
 // limitsInForce returns the memory limits of the workload's running pods; nil: they do not matter, or are not known.
@@ -181,11 +207,27 @@ func (r reader) checkpointsDue(pass pass, rec *v1alpha1.AttuneRecommendation) bo
 // restore adds the checkpoints of a workload as the past of its history. The store accepts each once, so later calls
 // cost almost nothing. A checkpoint that cannot be used is logged and skipped: it must not block the recommendation.
 func (r reader) restore(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecommendation, w workload.Workload) {
-	for _, checkpoint := range rec.Spec.Checkpoints {
-		if err := r.history.Restore(pass.key(w, checkpoint.Name), checkpoint.Data, pass.now); err != nil {
+	tryRestoring := func(container string, data []byte) {
+		if err := r.history.Restore(pass.key(w, container), data, pass.now); err != nil {
 			log.FromContext(ctx).Error(err, "Cannot restore the history from a checkpoint", "recommendation", rec.Name)
 		}
 	}
+	for _, checkpoint := range rec.Spec.Checkpoints {
+		tryRestoring(checkpoint.Name, checkpoint.Data)
+	}
+	if replicas := storedReplicas(rec.Spec.Checkpoints); replicas != nil {
+		tryRestoring("", replicas)
+	}
+}
+
+// storedReplicas returns the history of the replicas in the checkpoints of a workload; nil: there is none.
+func storedReplicas(stored []v1alpha1.Checkpoint) []byte {
+	for _, checkpoint := range stored {
+		if len(checkpoint.Replicas) > 0 {
+			return checkpoint.Replicas
+		}
+	}
+	return nil
 }
 
 // checkpointsBytes limits the size of the checkpoints of one workload. With many containers each is coarser, so that
@@ -211,6 +253,13 @@ func (r reader) renewed(pass pass, w workload.Workload, stored []v1alpha1.Checkp
 			out = append(out, v1alpha1.Checkpoint{Name: container.Name, At: at, Data: data})
 		case i >= 0 && (data != nil || stored[i].At.After(pass.now.Add(-pass.settings.Source.HistoryWindow))):
 			out = append(out, stored[i])
+		}
+	}
+	replicas := r.history.Checkpoint(pass.key(w, ""), checkpointsBytes, storedReplicas(stored))
+	for i := range out {
+		out[i].Replicas = nil
+		if i == 0 {
+			out[i].Replicas = replicas
 		}
 	}
 	return out

@@ -152,7 +152,7 @@ func (s *sizer) size(ctx context.Context, w workload.Workload) (*v1alpha1.Attune
 	// is not complete in this one.
 	complete = s.complete(s.pass, w)
 	facing.News = s.history.News(s.key(w, ""))
-	v := s.view(ctx, s.pass, rec, w, holds)
+	v := s.view(ctx, s.pass, rec, w, s.keep(ctx, s.pass, rec, w, holds, complete))
 	wanted := targets.Wanted(rec, v, complete)
 	writing := rec.UID == "" || targets.WorthWriting(rec, wanted, s.now)
 	checkpoints := rec.Spec.Checkpoints

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/board"
 	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/policy"
@@ -115,7 +116,8 @@ func (c *Controller) observeAutoscalers(ctx context.Context, w *tuning.View) *re
 	if w.Autoscalers, err = c.Autoscalers.Of(ctx, *w.Workload); err != nil {
 		return notKnown(ctx, "autoscalers", err)
 	}
-	w.Autoscalers = w.Autoscalers.WithStored(w.Rec.Spec.HPABindings, w.Now)
+	w.Autoscalers = w.Autoscalers.WithStored(w.Rec.Spec.HPABindings, w.Now).
+		WithKept(w.Rec.Spec.Containers, autoscale.Fleet{Keeps: w.Policy.Settings.KeepsReplicas, Pods: w.Pods, Now: w.Now})
 	return nil
 }
 

@@ -3,7 +3,8 @@
 //
 // target.go compares the target of an autoscaler with a workload and reports whether a VPA sizes the workload (Sizes).
 // horizontal.go reads which requests an HPA scales on (Bindings), keda.go which ones a ScaledObject scales on.
-// stored.go adds the HPAs that went away less than a day ago. autoscale.go recognizes the VPAs that attune writes
+// stored.go adds the HPAs that went away less than a day ago. keep.go finds the requests that keep the number of replicas
+// (Keep). autoscale.go recognizes the VPAs that attune writes
 // (Ours), and combines all into Holds, for the recommender (On) and for the resize gates (Gate). The one
 // exception is memory after an OOM kill (resize.OOMFloor).
 //
@@ -13,6 +14,7 @@ package autoscale
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -22,6 +24,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/replicas"
 	"attune.io/attune/resize"
 )
 
@@ -41,16 +44,18 @@ type Autoscalers struct {
 	VPAs []unstructured.Unstructured
 	// ScaledObjects are KEDA's ScaledObjects, unstructured (ScaledObjectKind).
 	ScaledObjects []unstructured.Unstructured
+	// Tolerance of HPAs that set none; 0 means replicas.DefaultTolerance.
+	Tolerance float64
 }
 
 // Of returns the holds of the autoscalers on a workload. The order of the result depends on names only, so equal
 // autoscalers give equal holds.
 func (a Autoscalers) Of(w workload.Workload) Holds {
-	var h Holds
+	h := Holds{scaling: map[string]replicas.Scaler{}}
 	for i := range a.HPAs {
 		h.bindings = append(h.bindings, Bindings(&a.HPAs[i], w)...)
 		if ofHPA(&a.HPAs[i]).names(w) && !fixed(&a.HPAs[i]) {
-			h.scaling = append(h.scaling, a.HPAs[i].Name)
+			h.scaling[a.HPAs[i].Name] = scalerOf(&a.HPAs[i], cmp.Or(a.Tolerance, replicas.DefaultTolerance))
 		}
 	}
 	for i := range a.ScaledObjects {
@@ -76,8 +81,10 @@ type Holds struct {
 	bindings []Binding
 	// vpa is the name of the VPA that sizes the workload, the first one by name; empty if there is no such VPA.
 	vpa string
-	// scaling are the names of the HPAs that scale the workload and are not fixed, on whatever metric.
-	scaling []string
+	// scaling are the HPAs that scale the workload and are not fixed, on whatever metric, by name, without a target.
+	scaling map[string]replicas.Scaler
+	// kept are the requests for which a range was searched (Keep).
+	kept map[request]verdict
 }
 
 // On returns the hold on a resource of a container, or nil. A VPA takes precedence: it holds every resource.
@@ -85,12 +92,21 @@ func (h Holds) On(container string, r recommender.Resource) *recommender.Hold {
 	if refusal := h.Refusal(); refusal != nil {
 		return &recommender.Hold{Resource: r, Reason: recommender.Reason(refusal.Reason), Message: refusal.Message}
 	}
-	for _, b := range h.bindings {
-		if b.binds(container, r) {
-			return &recommender.Hold{Resource: r, Reason: resize.ReasonHPA, Message: b.String() + ". Use averageValue in the HPA"}
+	kept := h.kept[request{container, r}]
+	for _, b := range h.on(request{container, r}) {
+		if kept.proof == nil {
+			return &recommender.Hold{Resource: r, Reason: resize.ReasonHPA, Message: b.because(kept.why) + ". Use averageValue in the HPA" + orKeep(kept.why, r)}
 		}
 	}
 	return nil
+}
+
+// orKeep names the setting that lets attune search a range; empty: it did.
+func orKeep(why string, r recommender.Resource) string {
+	if why != "" {
+		return ""
+	}
+	return fmt.Sprintf(", or %s.hpa: Keep in the policy (not with strategy Node)", r)
 }
 
 // Equal reports whether both have the same holds for the same reasons.
@@ -122,6 +138,9 @@ func (h Holds) Gate(targets []v1alpha1.ContainerTarget, floors []v1alpha1.Floor,
 			}
 			held.By = cmp.Or(held.By, b.name())
 			held.Of[b.Resource] = true
+			if kept := h.Kept(t.Name, b.Resource); kept != nil {
+				held.Kept[b.Resource] = &kept.Kept
+			}
 		}
 		gate[t.Name] = held
 	}

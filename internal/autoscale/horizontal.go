@@ -12,6 +12,7 @@ import (
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/replicas"
 )
 
 // Binding is one request on which a HorizontalPodAutoscaler scales.
@@ -39,8 +40,7 @@ const defaultPercent = 80
 // external) do not depend on requests.
 //
 // An HPA with equal minReplicas and maxReplicas holds nothing: it cannot change the number of replicas. If it was
-// different within the last day, the stored binding holds (Holds.WithStored). No other HPA is exempt. The history cannot prove that an HPA would keep its number of replicas: it has only the highest replica's
-// mean per sample. An HPA uses the mean of all replicas, over shorter windows, and the current number of replicas.
+// different within the last day, the stored binding holds (Holds.WithStored).
 func Bindings(hpa *autoscalingv2.HorizontalPodAutoscaler, w workload.Workload) []Binding {
 	if !ofHPA(hpa).names(w) || fixed(hpa) {
 		return nil
@@ -61,6 +61,21 @@ func Bindings(hpa *autoscalingv2.HorizontalPodAutoscaler, w workload.Workload) [
 // fixed reports whether an HPA cannot change the number of replicas.
 func fixed(hpa *autoscalingv2.HorizontalPodAutoscaler) bool {
 	return ptr.Deref(hpa.Spec.MinReplicas, 1) == hpa.Spec.MaxReplicas
+}
+
+// scalerOf reads the bounds and the tolerances of an HPA.
+func scalerOf(hpa *autoscalingv2.HorizontalPodAutoscaler, tolerance float64) replicas.Scaler {
+	s := replicas.Scaler{Min: ptr.Deref(hpa.Spec.MinReplicas, 1), Max: hpa.Spec.MaxReplicas, Up: tolerance, Down: tolerance}
+	of := func(rules *autoscalingv2.HPAScalingRules, to *float64) {
+		if rules != nil && rules.Tolerance != nil {
+			*to = rules.Tolerance.AsApproximateFloat64()
+		}
+	}
+	if b := hpa.Spec.Behavior; b != nil {
+		of(b.ScaleUp, &s.Up)
+		of(b.ScaleDown, &s.Down)
+	}
+	return s
 }
 
 // binding reads one metric; false if the metric does not depend on requests.
@@ -95,7 +110,13 @@ func (b Binding) binds(container string, r recommender.Resource) bool {
 }
 
 // String returns one sentence: why attune does not change the request.
-func (b Binding) String() string {
+func (b Binding) String() string { return b.because("") }
+
+// because is String, with why no range of requests is proven to keep the number of replicas; empty: none was searched.
+func (b Binding) because(why string) string {
+	if why == "" {
+		why = "another request would change the number of replicas"
+	}
 	of, at := "", ""
 	if b.Container != "" {
 		of = " of container " + b.Container
@@ -103,8 +124,7 @@ func (b Binding) String() string {
 	if b.Percent > 0 {
 		at = fmt.Sprintf(" (target %d %% of the request)", b.Percent)
 	}
-	return fmt.Sprintf("HorizontalPodAutoscaler %s scales on the %s utilization%s%s: another request would change the number of replicas",
-		b.name(), b.Resource, of, at)
+	return fmt.Sprintf("HorizontalPodAutoscaler %s scales on the %s utilization%s%s: %s", b.name(), b.Resource, of, at, why)
 }
 
 // name returns the name of the HPA, and why it blocks although it may not exist.

@@ -26,7 +26,8 @@ func (h Holds) WithStored(stored []v1alpha1.HPABinding, now time.Time) Holds {
 		}
 		// A binding to the same request is enough, also of another HPA: one may have been renamed.
 		covered := func(o Binding) bool { return o.Gone.IsZero() && o.Container == b.Container && o.Resource == b.Resource }
-		if ok && now.Before(b.Gone.Add(blockedFor)) && !slices.Contains(h.scaling, b.HPA) && !slices.ContainsFunc(h.bindings, covered) {
+		_, scales := h.scaling[b.HPA]
+		if ok && now.Before(b.Gone.Add(blockedFor)) && !scales && !slices.ContainsFunc(h.bindings, covered) {
 			h.bindings = append(h.bindings, b)
 		}
 	}

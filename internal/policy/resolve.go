@@ -220,6 +220,8 @@ func sharedSettings(o *overlay, r recommender.Resource) recommender.ResourceSett
 		MaxChangePercent: within(o, path("maxChangePercent"), builtIn.maxChangePercent, 1, 1000, func(l *layer) *int32 { return l.of(r).MaxChangePercent }),
 		LimitsFollow: oneOf(o, path("controlledValues"), controlledValues, controlled,
 			func(l *layer) *v1alpha1.ControlledValues { return l.of(r).ControlledValues }) == v1alpha1.ControlledRequestsAndLimits,
+		KeepReplicas: oneOf(o, path("hpa"), v1alpha1.HPABlock, []v1alpha1.HPAHandling{v1alpha1.HPABlock, v1alpha1.HPAKeep},
+			func(l *layer) *v1alpha1.HPAHandling { return l.of(r).HPA }) == v1alpha1.HPAKeep,
 	}
 }
 

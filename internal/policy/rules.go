@@ -20,7 +20,6 @@ import (
 func (o *overlay) checkCombinations(s Settings) {
 	for _, r := range recommender.Resources {
 		o.checkBounds(s.Recommender.Of[r], r)
-		oneOf(o, r.String()+".hpa", v1alpha1.HPABlock, []v1alpha1.HPAHandling{v1alpha1.HPABlock}, func(l *layer) *v1alpha1.HPAHandling { return l.of(r).HPA })
 	}
 	checkLimits(o, s)
 	o.checkWindows(s)

@@ -118,6 +118,25 @@ func (s *Settings) For(container string) *recommender.Settings {
 	return &s.Recommender
 }
 
+// KeepsReplicas reports whether a request on which an HPA scales may change within the range in which the HPA keeps the
+// number of replicas. Strategy Node shares what pods need at the moment, so it knows no range.
+func (s *Settings) KeepsReplicas(container string, r recommender.Resource) bool {
+	return s.Strategy != v1alpha1.StrategyNode && s.For(container).Of[r].KeepReplicas
+}
+
+// KeepsAnyReplicas reports whether KeepsReplicas holds for any container.
+func (s *Settings) KeepsAnyReplicas() bool {
+	keeps := func(container string) bool {
+		return s.KeepsReplicas(container, recommender.CPU) || s.KeepsReplicas(container, recommender.Memory)
+	}
+	for name := range s.Containers {
+		if keeps(name) {
+			return true
+		}
+	}
+	return keeps("")
+}
+
 // BoostOf returns the startup boost of one container; nil: it has none.
 func (s *Settings) BoostOf(container string) *Boost {
 	if of := s.container(container); of != nil {

@@ -18,8 +18,23 @@ func horizontal(hpa *autoscalingv2.HorizontalPodAutoscaler) {
 	of.ScaleTargetRef.Kind, of.ScaleTargetRef.Name, of.ScaleTargetRef.APIVersion = cut(of.ScaleTargetRef.Kind), cut(of.ScaleTargetRef.Name), cut(of.ScaleTargetRef.APIVersion)
 	hpa.Spec = autoscalingv2.HorizontalPodAutoscalerSpec{
 		ScaleTargetRef: of.ScaleTargetRef, MinReplicas: of.MinReplicas, MaxReplicas: of.MaxReplicas, Metrics: onRequests(of.Metrics),
+		Behavior: tolerances(of.Behavior),
 	}
 	hpa.Status = autoscalingv2.HorizontalPodAutoscalerStatus{}
+}
+
+// tolerances keeps the tolerances of a HorizontalPodAutoscaler.
+func tolerances(of *autoscalingv2.HorizontalPodAutoscalerBehavior) *autoscalingv2.HorizontalPodAutoscalerBehavior {
+	if of == nil {
+		return nil
+	}
+	only := func(rules *autoscalingv2.HPAScalingRules) *autoscalingv2.HPAScalingRules {
+		if rules == nil || rules.Tolerance == nil {
+			return nil
+		}
+		return &autoscalingv2.HPAScalingRules{Tolerance: rules.Tolerance}
+	}
+	return &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleUp: only(of.ScaleUp), ScaleDown: only(of.ScaleDown)}
 }
 
 // mostMetrics is the limit of metrics kept of a HorizontalPodAutoscaler: two for each of 32 containers.

@@ -39,6 +39,7 @@ import (
 	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/replicas"
 	"attune.io/attune/test/othercrd"
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/history"
@@ -320,6 +321,10 @@ func (steady) Unanswered(usage.SourceSettings, string) error { return nil }
 func (steady) Await(history.Key, bool) {}
 
 func (steady) Lost(usage.SourceSettings, string) int { return 0 }
+
+func (steady) Spans(history.Key, recommender.Resource) []replicas.Span { return nil }
+
+func (steady) Covered(history.Key, recommender.Resource) history.Coverage { return history.Coverage{} }
 
 func (steady) Forgets(usage.SourceSettings) bool { return false }
 

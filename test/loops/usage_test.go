@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/replicas"
 	"attune.io/attune/usage"
 	"attune.io/attune/usage/history"
 )
@@ -20,6 +21,10 @@ type usages struct {
 	// fraction of a node's CPU, by its name; others, and where it is zero, were not measured.
 	own  map[string]used
 	busy map[string]float64
+	// spans are the means over the replicas, by container and resource such as "app cpu", for whole pods " cpu". They are
+	// of the week before now.
+	spans map[string][]replicas.Span
+	now   func() time.Time
 	// news never ends.
 	news uint64
 	// members are the workloads with which one shares its history, as the store has it.
@@ -80,6 +85,19 @@ func (*usages) Unanswered(usage.SourceSettings, string) error { return nil }
 func (*usages) Await(history.Key, bool) {}
 
 func (*usages) Lost(usage.SourceSettings, string) int { return 0 }
+
+// Spans are those that the story sets, Covered is the week before.
+func (u *usages) Spans(key history.Key, r recommender.Resource) []replicas.Span {
+	return u.spans[key.Container+" "+r.String()]
+}
+
+func (u *usages) Covered(key history.Key, r recommender.Resource) history.Coverage {
+	if len(u.Spans(key, r)) == 0 {
+		return history.Coverage{}
+	}
+	const week = 7 * 24 * time.Hour
+	return history.Coverage{Since: u.now().Add(-week), Until: u.now(), Window: week}
+}
 
 func (*usages) Forgets(usage.SourceSettings) bool { return false }
 

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -68,6 +69,7 @@ func (v View) target(c *corev1.Container) v1alpha1.ContainerTarget {
 	if v.Settings.Strategy == v1alpha1.StrategyNode {
 		return sharer{v}.share(c, input.Floors, target)
 	}
+	target.Kept = keptOf(target, v.proof)
 	target = damp(v.Stored.Containers, target)
 	target.MemoryLimitFloor, target.MemoryLimits = v.limitFloor(target), limits
 	return target
@@ -100,6 +102,9 @@ func (v View) inputFor(c *corev1.Container) recommender.Input {
 	}
 	input.Floors = resize.RequestFloorsOf(v.Status.Floors, c.Name, input.Original[recommender.Memory].Limit, v.Now)
 	for _, r := range recommender.Resources {
+		if proof := v.proof(c.Name, r); proof != nil {
+			input.Kept[r] = &proof.Kept
+		}
 		if input.Held[r] = v.Blocked(c.Name, r); input.Held[r] == nil && v.History.Young && !input.Implausible[r].Blocks() {
 			input.Held[r] = implausible(v.Stored.Containers, c.Name, r)
 		}
@@ -108,6 +113,24 @@ func (v View) inputFor(c *corev1.Container) recommender.Input {
 		}
 	}
 	return input
+}
+
+// proof returns the range of a request that keeps the number of replicas, or nil.
+func (v View) proof(container string, r recommender.Resource) *autoscale.Proof {
+	if v.Kept == nil || !v.Settings.KeepsReplicas(container, r) {
+		return nil
+	}
+	return v.Kept(container, r)
+}
+
+// keptOf returns the ranges to store with a target. A resource that is blocked has none.
+func keptOf(t v1alpha1.ContainerTarget, proofs func(container string, r recommender.Resource) *autoscale.Proof) (rows []v1alpha1.KeptRequest) {
+	for _, r := range recommender.Resources {
+		if proof := proofs(t.Name, r); proof != nil && !resize.HeldFor(t.Holds, r, resize.ReasonHPA) {
+			rows = append(rows, proof.Stored)
+		}
+	}
+	return rows
 }
 
 // guaranteed reports whether new pods are of the QoS class Guaranteed without attune.

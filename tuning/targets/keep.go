@@ -69,7 +69,7 @@ func outside(holds []v1alpha1.Hold) (held struct{ hpaCPU, hpaMemory, vpa, capaci
 func floored(stored v1alpha1.AttuneRecommendationSpec, v View) bool {
 	for _, c := range stored.Containers {
 		target := podview.FromResources(c.Target)
-		floors := resize.RequestFloorsOf(v.Status.Floors, c.Name, v.originalOf(c.Name)[recommender.Memory].Limit, v.Now)
+		floors := resize.RequestFloorsOf(v.Status.Floors, c.Name, v.OriginalOf(c.Name)[recommender.Memory].Limit, v.Now)
 		if resize.OOMFloorOf(v.Status.Floors, c.Name, v.Now) > podview.FromPointer(recommender.Memory, c.MemoryLimitFloor) {
 			return true
 		}
@@ -98,7 +98,7 @@ func damp(stored []v1alpha1.ContainerTarget, t v1alpha1.ContainerTarget) v1alpha
 	}
 	before, now := podview.FromResources(stored[i].Target), podview.FromResources(t.Target)
 	for _, r := range recommender.Resources {
-		if noticeable(r, before[r], now[r]) {
+		if noticeable(r, before[r], now[r]) || !resize.KeptRange(t, r).Contains(before[r].Request) {
 			continue
 		}
 		if kept := before[r].Request; kept != now[r].Request && len(t.Steps) > 0 {

@@ -133,7 +133,7 @@ func (v View) plateau(container string, from, to time.Time) recommender.Amount {
 // followedLimit returns the memory limit of new pods if usage follows it, so that the ratio to the request does not raise
 // it; nil: the ratio applies, or limits are left alone.
 func (v View) followedLimit(t v1alpha1.ContainerTarget) *resource.Quantity {
-	was, taught := v.originalOf(t.Name)[recommender.Memory], resize.LimitFloorOf(v.Status.Floors, t.Name, v.Now).Taught
+	was, taught := v.OriginalOf(t.Name)[recommender.Memory], resize.LimitFloorOf(v.Status.Floors, t.Name, v.Now).Taught
 	if !v.Settings.For(t.Name).Of[recommender.Memory].LimitsFollow || was.Request == 0 || was.Request == was.Limit ||
 		recommender.FollowedLimit(v.limitUsage(t.Name, t.MemoryLimits), taught) == 0 {
 		return nil

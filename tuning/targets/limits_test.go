@@ -103,7 +103,7 @@ func (r *running) byRatio(s v1alpha1.ContainerSeed) recommender.Amount {
 	if s.MemoryLimit != nil {
 		return podview.AmountOf(recommender.Memory, *s.MemoryLimit)
 	}
-	was := r.originalOf("app")[recommender.Memory]
+	was := r.OriginalOf("app")[recommender.Memory]
 	return recommender.Brake(recommender.LimitFor(recommender.Memory, was, podview.FromPointer(recommender.Memory, s.MemoryRequest), 0), recommender.MemoryCeiling(was, recommender.Floor{}, 0))
 }
 

@@ -67,7 +67,7 @@ func (v sharer) storedTarget(container string) recommender.Size {
 // node's room by writing a number. The base of other replicas does not apply to this pod; its node measures it.
 func (v sharer) demand(container string, floors [2]recommender.Floor, t v1alpha1.ContainerTarget) v1alpha1.ContainerDemand {
 	const cpu, memory = recommender.CPU, recommender.Memory
-	settings, learned := v.Settings.For(container), resize.RequestFloorsOf(v.Status.Floors, container, v.originalOf(container)[recommender.Memory].Limit, v.Now)
+	settings, learned := v.Settings.For(container), resize.RequestFloorsOf(v.Status.Floors, container, v.OriginalOf(container)[recommender.Memory].Limit, v.Now)
 	var least, most recommender.Size
 	var peaks, days, max7d [2]recommender.Amount
 	for _, r := range recommender.Resources {

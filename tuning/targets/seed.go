@@ -145,7 +145,7 @@ func (v seeder) answerKills(t v1alpha1.ContainerTarget, s *v1alpha1.ContainerSee
 		return
 	}
 	s.AllowMemoryDecrease = false
-	original, scaled := v.originalOf(t.Name)[recommender.Memory], resize.HeldFor(t.Holds, recommender.Memory, resize.ReasonHPA)
+	original, scaled := v.OriginalOf(t.Name)[recommender.Memory], resize.ScaledOn(t, recommender.Memory)
 	switch {
 	case original.Limit > 0 && v.Settings.For(t.Name).Of[recommender.Memory].LimitsFollow && !(scaled && (original.Request == 0 || original.Request == original.Limit)):
 		s.MemoryLimitFloor = podview.ToPointer(recommender.Memory, max(floor, podview.FromPointer(recommender.Memory, s.MemoryLimitFloor)))
@@ -167,6 +167,9 @@ func (v seeder) fresh(t v1alpha1.ContainerTarget, verified *v1alpha1.Resources) 
 			size[recommender.Memory].Request = recommender.Brake(size[recommender.Memory].Request, v.ceiling(t.Name))
 		}
 	}
+	for _, r := range recommender.Resources {
+		size[r].Request = withinKept(resize.KeptRange(t, r), r, size[r].Request)
+	}
 	settings := v.Settings.For(t.Name)
 	s := v1alpha1.ContainerSeed{
 		Name:                t.Name,
@@ -175,7 +178,10 @@ func (v seeder) fresh(t v1alpha1.ContainerTarget, verified *v1alpha1.Resources) 
 		MemoryLimitFollows:  settings.Of[recommender.Memory].LimitsFollow,
 	}
 	if req := size[recommender.CPU].Request; req > 0 && !barred(t.Holds, recommender.CPU) {
-		s.CPURequest, s.CPUBoost = podview.ToPointer(recommender.CPU, req), v.cpuBoost(t.Name)
+		s.CPURequest = podview.ToPointer(recommender.CPU, req)
+		if !resize.ScaledOn(t, recommender.CPU) { // an HPA counts the boosted request
+			s.CPUBoost = v.cpuBoost(t.Name)
+		}
 		s.CPULimitMost = limitMost(&v.View, t.Name, recommender.CPU)
 		if s.CPULimitFollows {
 			s.CPULimitFloor = t.CPULimitFloor
@@ -190,10 +196,22 @@ func (v seeder) fresh(t v1alpha1.ContainerTarget, verified *v1alpha1.Resources) 
 	} else {
 		s.MemoryRequest, s.MemoryLimit = podview.ToPointer(recommender.Memory, size[recommender.Memory].Request), v.followedLimit(t)
 		floor := settings.Of[recommender.Memory].RaisedWithin(podview.FromPointer(recommender.Memory, t.MemoryLimitFloor),
-			v.killed(t.Name, recommender.Memory), v.originalOf(t.Name)[recommender.Memory])
+			v.killed(t.Name, recommender.Memory), v.OriginalOf(t.Name)[recommender.Memory])
 		s.MemoryLimitFloor, s.MemoryLimitMost = podview.ToPointer(recommender.Memory, floor), limitMost(&v.View, t.Name, recommender.Memory)
 	}
 	return s
+}
+
+// withinKept raises a request to the range that keeps the number of replicas. A verified size may be older than the range.
+// Above the range it is 0: new pods get the request of their template.
+func withinKept(kept *recommender.Kept, r recommender.Resource, request recommender.Amount) recommender.Amount {
+	switch {
+	case request == 0 || kept.Contains(request):
+		return request
+	case request < kept.Least:
+		return r.WholeWithin(kept.Least, kept.Least, kept.Most)
+	}
+	return 0
 }
 
 // verifiedUnderTheSameLimit reports whether the pods with the verified size were created from a template with the current
@@ -204,7 +222,7 @@ func (v seeder) verifiedUnderTheSameLimit(container string) bool {
 		for _, o := range v.Status.Originals {
 			for _, c := range o.Containers {
 				if verified.Name == container && c.Name == container && o.TemplateHash == verified.TemplateHash && verified.TemplateHash != "" {
-					return podview.FromResources(c.Resources)[recommender.Memory].Limit == v.originalOf(container)[recommender.Memory].Limit
+					return podview.FromResources(c.Resources)[recommender.Memory].Limit == v.OriginalOf(container)[recommender.Memory].Limit
 				}
 			}
 		}
@@ -220,7 +238,7 @@ func (v View) ceiling(container string) recommender.Amount {
 		return 0
 	}
 	learned := resize.FloorsOf(v.Status.Floors, container, v.Now)[recommender.Memory]
-	return recommender.MemoryCeiling(v.originalOf(container)[recommender.Memory], learned, settings.MinAllowed)
+	return recommender.MemoryCeiling(v.OriginalOf(container)[recommender.Memory], learned, settings.MinAllowed)
 }
 
 // storedSeed returns the stored seed of a container whose source is silent, without resources that are blocked for
@@ -274,7 +292,7 @@ func (v seeder) fewRuns(t v1alpha1.ContainerTarget) bool {
 // aboveFloors raises a size to the learned floors: while a floor holds, no pod is created with a size that caused a
 // regression, whatever the revision of the seed is.
 func (v seeder) aboveFloors(container string, size recommender.Size) recommender.Size {
-	floors := resize.RequestFloorsOf(v.Status.Floors, container, v.originalOf(container)[recommender.Memory].Limit, v.Now)
+	floors := resize.RequestFloorsOf(v.Status.Floors, container, v.OriginalOf(container)[recommender.Memory].Limit, v.Now)
 	for _, r := range recommender.Resources {
 		if size[r].Request > 0 {
 			size[r].Request = max(size[r].Request, floors[r].Amount)

@@ -27,6 +27,11 @@ func Sized(template *corev1.PodTemplateSpec, settings policy.Settings) []*corev1
 	return slices.DeleteFunc(podview.ResizableIn(&template.Spec), func(c *corev1.Container) bool { return settings.Resize.Excludes(c.Name) })
 }
 
+// SizedNames returns the names of the Sized containers.
+func SizedNames(template *corev1.PodTemplateSpec, settings policy.Settings) []string {
+	return podview.Map(Sized(template, settings), func(c *corev1.Container) string { return c.Name })
+}
+
 // containerTarget converts a recommendation to the API type. Amounts become quantities, the confidence a decimal with
 // two digits.
 func containerTarget(rec recommender.Recommendation) v1alpha1.ContainerTarget {
@@ -161,8 +166,8 @@ func (v View) original(c *corev1.Container) recommender.Size {
 	return podview.FromResources(podview.First(newest.Containers, func(o v1alpha1.ContainerResources) bool { return o.Name == c.Name }).Resources)
 }
 
-// originalOf returns the original size of a container by its name; zero: attune does not size it.
-func (v View) originalOf(container string) recommender.Size {
+// OriginalOf returns the original size of a container by its name; zero: attune does not size it.
+func (v View) OriginalOf(container string) recommender.Size {
 	if c := podview.First(Sized(v.Workload.Template, v.Settings), func(c *corev1.Container) bool { return c.Name == container }); c != nil {
 		return v.original(c)
 	}

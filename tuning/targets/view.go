@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
@@ -50,6 +51,9 @@ type View struct {
 	// Blocked returns why a container's resource must not be changed, for a reason outside of the history (an HPA, a
 	// VPA); nil: it may be changed.
 	Blocked func(container string, r recommender.Resource) *recommender.Hold
+	// Kept returns the proof that HPAs keep the number of replicas within a range of requests (autoscale.Holds.Kept); nil:
+	// there is none. The function may be nil.
+	Kept func(container string, r recommender.Resource) *autoscale.Proof
 	// HPABindings are the bindings of HPAs to store (autoscale.Holds.Stored).
 	HPABindings []v1alpha1.HPABinding
 	// Largest is the most that the pods may request, in millicores and bytes, indexed by resource (LargestOf). 0: not

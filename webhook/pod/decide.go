@@ -360,5 +360,6 @@ const (
 	MemoryLimitKnown  Reason = resize.ReasonMemoryLimitKnown // the process may use more memory than a lower limit
 	MemoryVolume      Reason = resize.ReasonMemoryVolume     // the memory limit stays: a memory-backed volume may fill up to it
 	NodeCapacity      Reason = resize.ReasonNodeCapacity     // the pod would fit no node on which it may run
+	HPA               Reason = resize.ReasonHPA              // an HPA scales on it: the fitted request would change the number of replicas
 	CPULimitNeeded    Reason = constraint.LimitNeeded        // cpu.limits Remove, but the pod or its namespace needs the limit
 )

@@ -75,6 +75,8 @@ func (f *frame) fit(r recommender.Resource, c *ContainerSeed, was recommender.Al
 		return was, LimitRange // it allows no amount that a container can run with
 	case left != fitted:
 		return was, held // LimitRange allows no part of the change
+	case fitted.Request != was.Request && !s.kept.Contains(fitted.Request):
+		return was, HPA
 	}
 	return fitted, held
 }

@@ -10,6 +10,7 @@ import (
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
 	"attune.io/attune/resize/harm"
 )
 
@@ -139,6 +140,8 @@ type ask struct {
 	limitMost recommender.Amount
 	// mayLower allows amounts below the size with which the pod was created.
 	mayLower bool
+	// kept is the range of requests that keeps the number of replicas of HPAs; nil: none applies.
+	kept *recommender.Kept
 	// bothMove changes the limit of a Guaranteed pod with its request, whatever limitFollows is.
 	bothMove bool
 }
@@ -168,6 +171,10 @@ func Read(rec *v1alpha1.AttuneRecommendation) *Recommendation {
 	}}
 	for i := range seed.Containers {
 		c := readContainer(&seed.Containers[i], rec.Spec.Strategy, seed.RaiseOnly || seed.Containers[i].RaiseOnly)
+		target := podview.First(rec.Spec.Containers, func(t v1alpha1.ContainerTarget) bool { return t.Name == c.Name })
+		for _, resource := range recommender.Resources {
+			c.Of[resource].kept = resize.KeptRange(target, resource)
+		}
 		c.originals, c.crashes = originals(rec.Status.Originals, c.Name), rec.Status.FailedStarts
 		r.Seed.Containers = append(r.Seed.Containers, c)
 	}
