@@ -71,7 +71,7 @@ func (c *chain) enough() bool {
 
 // measured reports whether there are enough steps or runs.
 func (c *chain) measured() bool {
-	return c.history.Points >= c.pointsNeeded() || c.history.Points > 0 && c.countsRuns && c.runs >= FirstRuns
+	return c.history.Points >= c.pointsNeeded() || c.history.Points > 0 && c.in.CountRuns && c.runs >= FirstRuns
 }
 
 func (c *chain) pointsNeeded() int { return max(c.all.MinimumDataPoints, 1) }
@@ -80,7 +80,7 @@ func (c *chain) pointsNeeded() int { return max(c.all.MinimumDataPoints, 1) }
 func (c *chain) outdated(now time.Time) bool { return now.Sub(c.history.Last) > c.all.StaleAfter() }
 
 // silent reports whether pods ran but the source has no new data about them.
-func (c *chain) silent(now time.Time) bool { return c.outdated(now) && !c.notRunning }
+func (c *chain) silent(now time.Time) bool { return c.outdated(now) && !c.in.NotRunning }
 
 // Implausible counts the samples of a resource that were dropped in the last day because no container uses such an
 // amount.
@@ -211,7 +211,7 @@ func (c *chain) tooLittle(in *Input) *Hold {
 		return nil
 	case c.measured():
 		return c.hold(NoData, sentence("no ").text(c.resource.String()).text(" usage was measured recently, so strategy Adaptive has no estimate"))
-	case c.countsRuns:
+	case c.in.CountRuns:
 		return c.hold(InsufficientData, sentence(nil).count(points).text("/").count(needed).text(" samples and ").
 			count(c.runs).text("/").count(FirstRuns).text(" complete runs measured; enough after ").runs(FirstRuns-c.runs))
 	}
@@ -240,7 +240,7 @@ func (c *chain) stale(now time.Time) *Hold {
 
 // asleep returns the hold of a resource without a running pod for some time, or nil.
 func (c *chain) asleep(now time.Time) *Hold {
-	if !c.enough() || !c.outdated(now) || !c.notRunning {
+	if !c.enough() || !c.outdated(now) || !c.in.NotRunning {
 		return nil
 	}
 	return c.hold(NotRunning, sentence("last ran at ").at(c.history.Last).text(", ").duration(now.Sub(c.history.Last)).

@@ -108,9 +108,9 @@ type chain struct {
 	estimate Estimate
 	// kept is the range in which autoscalers keep the number of replicas; nil: none applies.
 	kept *Kept
-	// notRunning and countsRuns are copied from the input. runs counts the whole runs of its profile.
-	notRunning, countsRuns bool
-	runs                   int
+	// in is the input. runs counts the whole runs of its profile.
+	in   *Input
+	runs int
 
 	// The fields below are left by the rules for their reasons. usage is the percentile before rounding, to which the
 	// margin applies; hour is the busiest.
@@ -133,8 +133,7 @@ func chainOf(in *Input, resource Resource) chain {
 		learned:  in.Floors[resource],
 		kept:     in.Kept[resource],
 
-		notRunning: in.NotRunning, countsRuns: in.CountRuns,
-		runs: in.Profile.WholeRuns(in.Settings.QueryStep, in.Now),
+		in: in, runs: in.Profile.WholeRuns(in.Settings.QueryStep, in.Now),
 	}
 	c.confidence = c.history.confidence(c.all)
 	if in.Estimates != nil {

@@ -16,7 +16,7 @@ func (a at) Quantile(float64) Usage { return Usage(a) }
 func (a at) Count() int             { return 1 }
 
 func newChain(resource Resource) *chain {
-	return &chain{resource: resource, history: &ResourceProfile{}, all: &Settings{}, settings: &ResourceSettings{}}
+	return &chain{resource: resource, history: &ResourceProfile{}, all: &Settings{}, settings: &ResourceSettings{}, in: &Input{}}
 }
 
 func TestPercentileTakesTheBusiestHour(t *testing.T) {

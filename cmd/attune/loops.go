@@ -101,7 +101,7 @@ func newShared(mgr ctrl.Manager, c Config, b boards) (shared, error) {
 		return shared{}, err
 	}
 	autoscalers, err := lookup.NewAutoscalers(context.Background(), lookup.AutoscalerOptions{
-		Cache: mgr.GetCache(), Served: c.api.served, Changed: b.newData.tellOne, Clock: clock.RealClock{},
+		Cache: mgr.GetCache(), Served: c.api.served, Changed: b.newData.tellOne, Clock: clock.RealClock{}, Tolerance: c.loops.hpaTolerance,
 	})
 	if err != nil {
 		return shared{}, err

@@ -20,6 +20,7 @@ import (
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/replicas"
 	"attune.io/attune/usage/embedded"
 	"attune.io/attune/usage/prometheus"
 	"attune.io/attune/webhook/server"
@@ -109,6 +110,8 @@ type loopOptions struct {
 	largestNode struct{ cpu, memory resource.QuantityValue }
 	// nodeLoadTaint enables the taint of overloaded nodes.
 	nodeLoadTaint bool
+	// hpaTolerance is the tolerance of the cluster's HPAs that set none.
+	hpaTolerance float64
 	// vpaRole is the ClusterRole that grants writing VerticalPodAutoscalers; empty disables the bridge.
 	vpaRole string
 	// scaled are the resources of additional kinds of workloads.
@@ -208,6 +211,7 @@ func (o *loopOptions) register(f *pflag.FlagSet) {
 	f.Var(&o.largestNode.cpu, "largest-node-cpu", "allocatable CPU of the largest node that node pools can add, for pools that scale from zero; 0: the largest node seen within the history window")
 	f.Var(&o.largestNode.memory, "largest-node-memory", "allocatable memory of the largest node that node pools can add; 0: the largest node seen within the history window")
 	f.BoolVar(&o.nodeLoadTaint, "node-load-taint", false, "taint nodes whose CPU is overloaded; the operator needs the right to patch nodes")
+	f.Float64Var(&o.hpaTolerance, "hpa-tolerance", replicas.DefaultTolerance, "tolerance of HorizontalPodAutoscalers that set none: --horizontal-pod-autoscaler-tolerance of kube-controller-manager; for policies with cpu.hpa or memory.hpa Keep")
 	f.StringVar(&o.vpaRole, "bridge-vpa-role", "", "ClusterRole that grants writing VerticalPodAutoscalers and owns them; attune writes one for each recommendation, for other programs to read; empty: none")
 	f.StringSliceVar(&o.scaled, "scaled-kinds", nil, "more kinds of workloads, with a /scale subresource and a pod template, as RESOURCE.VERSION.GROUP, such as clonesets.v1alpha1.apps.kruise.io; the operator needs the right to list and watch them")
 	f.StringSliceVar(&o.excluded, workload.FlagExcluded, nil, "namespaces that the namespaceSelector of the pod webhook excludes, in addition to kube-system and --namespace")
@@ -304,6 +308,8 @@ func (o *loopOptions) validate(watched namespaces) error {
 		return errors.New("--node-load-taint and --watch-namespaces exclude each other: a taint affects pods of all namespaces; remove one flag")
 	case o.sizedIn != workload.InLabelled && o.sizedIn != workload.InAllButDisabled:
 		return fmt.Errorf("--%s %q is unknown: use %s or %s", workload.FlagNamespaces, o.sizedIn, workload.InLabelled, workload.InAllButDisabled)
+	case !(o.hpaTolerance > 0 && o.hpaTolerance < 1):
+		return fmt.Errorf("--hpa-tolerance %v must be more than 0 and less than 1, such as %v", o.hpaTolerance, replicas.DefaultTolerance)
 	case o.nodeInterval < time.Second:
 		return fmt.Errorf("--node-interval %s is too short: use at least 1s, such as 5m", o.nodeInterval)
 	}

@@ -69,7 +69,7 @@ func (v View) target(c *corev1.Container) v1alpha1.ContainerTarget {
 	if v.Settings.Strategy == v1alpha1.StrategyNode {
 		return sharer{v}.share(c, input.Floors, target)
 	}
-	target.Kept = v.kept(target)
+	target.Kept = keptOf(target, v.proof)
 	target = damp(v.Stored.Containers, target)
 	target.MemoryLimitFloor, target.MemoryLimits = v.limitFloor(target), limits
 	return target
@@ -123,10 +123,10 @@ func (v View) proof(container string, r recommender.Resource) *autoscale.Proof {
 	return v.Kept(container, r)
 }
 
-// kept returns the ranges to store with a target. A resource that is blocked has none.
-func (v View) kept(t v1alpha1.ContainerTarget) (rows []v1alpha1.KeptRequest) {
+// keptOf returns the ranges to store with a target. A resource that is blocked has none.
+func keptOf(t v1alpha1.ContainerTarget, proofs func(container string, r recommender.Resource) *autoscale.Proof) (rows []v1alpha1.KeptRequest) {
 	for _, r := range recommender.Resources {
-		if proof := v.proof(t.Name, r); proof != nil && !resize.HeldFor(t.Holds, r, resize.ReasonHPA) {
+		if proof := proofs(t.Name, r); proof != nil && !resize.HeldFor(t.Holds, r, resize.ReasonHPA) {
 			rows = append(rows, proof.Stored)
 		}
 	}

@@ -195,6 +195,8 @@ type track struct {
 	// wanted names the containers whose history is kept; nil means all of them.
 	wanted    containers
 	histories []named
+	// fleet has the mean usage of the pods; nil: it is not wanted.
+	fleet *fleet
 }
 
 // refusal is the state of a workload whose past needs queries of its own, because the source rejected larger ones.

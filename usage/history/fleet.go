@@ -1,37 +1,265 @@
 package history
 
 import (
+	"cmp"
+	"fmt"
+	"hash/maphash"
+	"slices"
 	"time"
 
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/replicas"
+	"attune.io/attune/usage"
+	"attune.io/attune/usage/codec"
 )
 
 // Coverage says how much of the past the spans of a workload show.
 type Coverage struct {
-	// Since is the oldest time from which on at least nine tenths of the steps until Until are known; zero: nothing is
-	// known.
+	// Since is the oldest time from which on at least nine tenths of the steps until Until are known; zero: there is
+	// none.
 	Since, Until time.Time
 	// Known of Of steps between the two are known.
 	Known, Of int
-	// Window is how far back spans reach at most.
+	// Window is how far back spans reach at most: the history window, and no more than eight days.
 	Window time.Duration
 	// Why is the reason why the newest read failed; nil: it did not.
 	Why error
 }
 
+// measuredWithin is the relative error of a mean of measured usage. A rate over a few samples depends on when the
+// kubelet took them, and an HPA sees others.
+const measuredWithin = 0.02
+
 // Spans returns the mean usage of the pods of a workload with Workload.Fleet, by the number of pods, oldest first; nil
 // without any. Without a container, a pod's usage is the sum of all its containers, which is what an HPA divides for a
 // metric of the type Resource. The caller may keep the result.
-func (s *Store) Spans(key Key, r recommender.Resource) []replicas.Span { return nil }
+//
+// A span has the means of its number of pods within about 2 %, over the whole window. They need not be consecutive.
+func (s *Store) Spans(key Key, r recommender.Resource) []replicas.Span {
+	s.mutex.RLock()
+	defer s.mutex.RUnlock()
+	pool, f := s.fleet(key)
+	if f == nil {
+		return nil
+	}
+	means := f.kept.Of(key.Container)
+	if means == nil {
+		return nil
+	}
+	unit := 1.0 // bytes
+	if r == recommender.CPU {
+		unit = 1000 // millicores
+	}
+	var spans []replicas.Span
+	means.Each(r == recommender.Memory, pool.seen, func(m codec.Mean) {
+		spans = append(spans, replicas.Span{
+			Ready: int32(m.Ready), Unready: int32(m.Unready),
+			Least: m.Least * unit * (1 - measuredWithin), Greatest: m.Greatest * unit * (1 + measuredWithin),
+			LeastAt: m.LeastAt * 60, GreatestAt: m.GreatestAt * 60,
+		})
+	})
+	slices.SortStableFunc(spans, func(a, b replicas.Span) int {
+		return cmp.Compare(max(a.LeastAt, a.GreatestAt), max(b.LeastAt, b.GreatestAt))
+	})
+	return spans
+}
 
 // Covered returns how much of the past Spans shows.
-func (s *Store) Covered(key Key, r recommender.Resource) Coverage { return Coverage{} }
+func (s *Store) Covered(key Key, r recommender.Resource) Coverage {
+	s.mutex.RLock()
+	defer s.mutex.RUnlock()
+	pool, f := s.fleet(key)
+	if f == nil {
+		return Coverage{}
+	}
+	out := Coverage{Window: pool.fleets.window(), Why: f.why}
+	means := f.kept.Of(key.Container)
+	if means == nil || !f.begun || f.to < f.from {
+		return out
+	}
+	step := int64(pool.fleets.step / time.Minute)
+	perHour, until := 60/step, f.to*step
+	last, known, of := hourOf(until), 0, 0
+	first := max(last-int64(out.Window/time.Hour), (means.Since+59)/60)
+	for hour := last; hour >= first; hour-- {
+		n := f.kept.Known[r].Of(hour)
+		known += n
+		of += int(min(perHour, until/step-hour*perHour))
+		if n > 0 && 10*known >= 9*of {
+			out.Since, out.Until = time.Unix(hour*3600, 0).UTC(), time.Unix(until*60, 0).UTC()
+			out.Known, out.Of = known, of
+		}
+	}
+	return out
+}
 
-// FleetCheckpoint returns the spans of a workload in a compact form of at most `most` bytes; nil without any, or if
-// the source keeps the past itself. stored is the checkpoint in the recommendation: it is returned unchanged if it was
-// made from the same spans.
-func (s *Store) FleetCheckpoint(key Key, most int, stored []byte) []byte { return nil }
+// hourOf returns the hour since 1970 of a step that ends at a minute.
+func hourOf(minute int64) int64 { return (minute - 1) / 60 }
 
-// RestoreFleet adds the spans of a checkpoint, once. An error means that the checkpoint is unusable.
-func (s *Store) RestoreFleet(key Key, packed []byte, now time.Time) error { return nil }
+// fleet has what is known of the pods of a workload that an HPA scales. The steps between from and to have been read.
+type fleet struct {
+	from, to int64
+	begun    bool
+	// changed: the containers of the workload have changed since to.
+	changed bool
+	// asked is the turn of the last query, or the one in which the fleet was added.
+	asked int64
+	// until is when it is read again after a failure or a partial answer, times how often in a row that happened. why is
+	// the failure.
+	until time.Time
+	times int
+	why   error
+	// values is the number of values per step of the newest answer.
+	values int64
+	kept   codec.Fleet
+	// restored, version and packed are as in history.
+	restored bool
+	version  uint64
+	packed   packed
+	// taken bytes are charged to the share.
+	taken int64
+}
+
+func newFleet(turn int64) *fleet {
+	return &fleet{asked: turn, version: births.Add(1) << 24}
+}
+
+// charge the share for the bytes in use.
+func (f *fleet) charge(share *share) {
+	taken := int64(cap(f.kept.Known[0].Counts) + cap(f.kept.Known[1].Counts))
+	f.kept.Each(func(m *codec.Means) { taken += int64(m.Bytes()) })
+	share.take(taken - f.taken)
+	f.taken = taken
+}
+
+// release returns all bytes to the share.
+func (f *fleet) release(share *share) {
+	if f != nil {
+		f.kept = codec.Fleet{}
+		f.charge(share)
+	}
+}
+
+// align moves the window to the steps from oldest to newest.
+func (f *fleet) align(oldest, newest, step int64) {
+	minute := newest * step
+	switch {
+	case !f.begun:
+		f.begun, f.from, f.to = true, newest+1, newest
+	case f.to > newest: // the clock was set back
+		f.to, f.from = newest, min(f.from, newest+1)
+		last := hourOf(minute)
+		for i := range f.kept.Known {
+			f.kept.Known[i].Keep(0, last, int((minute-last*60)/step))
+		}
+		f.kept.Each(func(m *codec.Means) { m.SetBack(minute) })
+		f.until = time.Time{}
+	}
+	if f.to < oldest-1 {
+		f.from, f.to = oldest, oldest-1
+	}
+	f.from = max(f.from, oldest)
+	if first := hourOf(oldest * step); f.kept.Known[0].Starts(first) || f.kept.Known[1].Starts(first) {
+		for i := range f.kept.Known {
+			f.kept.Known[i].Keep(first, hourOf(minute), int(60/step))
+		}
+		f.kept.Each(func(m *codec.Means) { m.Forget(first*60, minute) })
+	}
+}
+
+// fleetOf returns the fleet of a wish: the one of its track before, unless it has other pods now.
+func (n *namespace) fleetOf(before *namespace, known *track, of wish, turn int64) *fleet {
+	if known != nil && known.fleet != nil && before.resolver.wants(of.workload) {
+		members := before.resolver.wishes[before.resolver.numbers[of.workload]].of.members
+		if of.fleet && slices.Equal(members, of.of.members) {
+			kept := &known.fleet.kept
+			known.fleet.changed = known.fleet.changed || !slices.Equal(known.wanted, of.containers)
+			kept.Containers = slices.DeleteFunc(kept.Containers, func(c codec.ContainerMeans) bool { return !of.containers.has(c.Name) })
+			return known.fleet
+		}
+		known.fleet.release(n.share)
+	}
+	if of.fleet {
+		return newFleet(turn)
+	}
+	return nil
+}
+
+// fleet of a workload, and its pool; nil: no policy wants it.
+func (s *Store) fleet(key Key) (*pool, *fleet) {
+	pool, track := s.track(key)
+	if track == nil || pool.track(key.Namespace, key.workload()) == nil || !pool.namespaces[key.Namespace].resolver.wants(key.workload()) {
+		return pool, nil
+	}
+	return pool, track.fleet
+}
+
+// FleetCheckpoint returns the spans of a workload in a compact form of at most `most` bytes; nil without any, or if the
+// source keeps the past itself. stored is the checkpoint in the recommendation. If it was made from the same spans, it
+// is returned unchanged.
+func (s *Store) FleetCheckpoint(key Key, most int, stored []byte) []byte {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	pool, f := s.fleet(key)
+	if f == nil || !f.begun || !s.options.Forgets(pool.settings) {
+		return nil
+	}
+	most = min(most, codec.MostFleet*(1+len(f.kept.Containers)))
+	if len(stored) > 0 && f.packed == (packed{f.version, most, maphash.Bytes(seed, stored)}) {
+		return stored
+	}
+	kept := f.kept
+	kept.Step, kept.At = pool.fleets.step, f.to*int64(pool.fleets.step/time.Minute)
+	data := codec.PackFleet(kept, most)
+	f.packed = packed{f.version, most, maphash.Bytes(seed, data)}
+	return data
+}
+
+// RestoreFleet adds the spans of a checkpoint, once in the lifetime of the workload's history. It does nothing if no
+// policy wants them, or if the source keeps the past itself: then they are read again. An error means that the
+// checkpoint is unusable.
+func (s *Store) RestoreFleet(key Key, stored []byte, now time.Time) error {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	pool, f := s.fleet(key)
+	if f == nil || f.restored || len(stored) == 0 || !s.options.Forgets(pool.settings) {
+		return nil
+	}
+	f.restored = true
+	past, err := codec.UnpackFleet(stored)
+	if err == nil {
+		err = pool.fleets.usable(past, s.options.Most, now)
+	}
+	if err != nil {
+		return fmt.Errorf("the history of the replicas cannot be used: %w", err)
+	}
+	f.kept.Merge(past, int(time.Hour/pool.fleets.step), now.Unix()/60)
+	f.version++
+	f.charge(pool.namespaces[key.Namespace].share)
+	return nil
+}
+
+// usable returns why the spans of a checkpoint cannot be used.
+func (f *fleets) usable(past codec.Fleet, most func() usage.Most, now time.Time) error {
+	bound := usage.Most{}
+	if most != nil {
+		bound = most()
+	}
+	highest := [2]float64{}
+	past.Each(func(means *codec.Means) {
+		for r := range highest {
+			highest[r] = max(highest[r], means.Highest(r == int(recommender.Memory)))
+		}
+	})
+	switch at := time.Unix(past.At*60, 0); {
+	case highest[recommender.CPU] > bound.Of(false), highest[recommender.Memory] > bound.Of(true):
+		return fmt.Errorf("%g cores or %g bytes are more than any node has", highest[recommender.CPU], highest[recommender.Memory])
+	case past.Step != f.step:
+		return fmt.Errorf("it has steps of %s, not %s", past.Step, f.step)
+	case at.After(now.Add(time.Hour)):
+		return fmt.Errorf("it is from the future: %s", at.UTC().Format(time.RFC3339))
+	case at.Before(now.Add(-f.window())):
+		return fmt.Errorf("it is from %s, before the history window", at.UTC().Format(time.RFC3339))
+	}
+	return nil
+}

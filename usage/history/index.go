@@ -159,7 +159,11 @@ func (n *namespace) track(of workload.KindName) *track {
 func (n *namespace) drop(turn int64) {
 	for i, known := range n.tracks {
 		known.narrow(containers{})
+		known.fleet.release(n.share)
 		n.tracks[i] = &track{from: uncovered, asked: turn, wanted: n.resolver.wishes[i].containers}
+		if n.resolver.wishes[i].fleet {
+			n.tracks[i].fleet = newFleet(turn)
+		}
 	}
 }
 
@@ -174,10 +178,12 @@ func (n *namespace) settle(turn int64) {
 	for i, wish := range before.resolver.wishes {
 		if !n.resolver.wants(wish.workload) {
 			before.tracks[i].narrow(containers{})
+			before.tracks[i].fleet.release(n.share)
 		}
 	}
 	for i, wish := range n.resolver.wishes {
 		known := before.track(wish.workload)
+		fleet := n.fleetOf(&before, known, wish, turn)
 		switch {
 		case known == nil || !before.resolver.wants(wish.workload):
 			n.tracks[i] = &track{from: uncovered, asked: turn, wanted: wish.containers}
@@ -188,6 +194,7 @@ func (n *namespace) settle(turn int64) {
 			known.narrow(wish.containers)
 			n.tracks[i] = &track{from: uncovered, asked: turn, wanted: wish.containers, histories: known.histories}
 		}
+		n.tracks[i].fleet = fleet
 	}
 }
 
@@ -218,6 +225,8 @@ type resolver struct {
 type wish struct {
 	workload   workload.KindName
 	containers containers
+	// fleet: the mean usage of its pods is wanted.
+	fleet bool
 	// of is shared between wishes to save memory.
 	of *wanted
 }
@@ -257,6 +266,7 @@ func newResolver(interests map[string]Interest, neighbours []workload.KindName) 
 			r.want(of, w.Containers)
 			wish := &r.wishes[r.numbers[of]]
 			startup, members := usage.Startup(interest.Startup), interest.Members[of]
+			wish.fleet = wish.fleet || w.Fleet && fleetWanted(of, members)
 			if wish.of != nil {
 				startup = max(startup, wish.of.startup)
 			}

@@ -22,6 +22,7 @@ type pool struct {
 	connection
 	increments increments
 	backfill   backfill
+	fleets     fleets
 	// slid is the newest step that any history's window has moved to.
 	slid int64
 	// seen is the latest time at which the pool was refreshed.
@@ -32,9 +33,9 @@ type pool struct {
 	lookedAt time.Time
 }
 
-func newPool(settings usage.SourceSettings, budget *budget) *pool {
+func newPool(settings usage.SourceSettings, scraped time.Duration, budget *budget) *pool {
 	length := max(1, int64(settings.HistoryWindow/settings.QueryStep))
-	return &pool{index: index{settings: settings, length: length, budget: budget, namespaces: map[string]*namespace{}}}
+	return &pool{fleets: newFleets(settings, scraped), index: index{settings: settings, length: length, budget: budget, namespaces: map[string]*namespace{}}}
 }
 
 const (
@@ -56,6 +57,8 @@ type plan struct {
 	newest, past, running *usage.Query
 	// group has the tracks of the query past.
 	group []*track
+	// fleets is the query about the pods of workloads that HPAs scale.
+	fleets *fleetPlan
 	// resolvers sort the answer by workload; nil without a query.
 	resolvers map[string]*resolver
 }
@@ -69,10 +72,16 @@ func (p *pool) plan(now time.Time, room int64) plan {
 	plan := plan{newest: p.increments.plan(&p.index, last, room, p.backfill.turn > 0)}
 	plan.past, plan.group = p.backfill.plan(&p.index, last, room, now)
 	plan.running = p.awaited(last, now)
-	if plan.newest != nil || plan.past != nil || plan.running != nil {
+	plan.fleets = p.fleets.plan(&p.index, room, now)
+	if !plan.empty() {
 		plan.resolvers = p.resolvers()
 	}
 	return plan
+}
+
+// empty reports whether nothing is due.
+func (p *plan) empty() bool {
+	return p.newest == nil && p.past == nil && p.running == nil && p.fleets == nil
 }
 
 // lookAgain is the least time between two reads of the running step.

@@ -169,7 +169,7 @@ type refresh struct {
 // run returns whether more of the past can be read at once.
 func (r *refresh) run(ctx context.Context) bool {
 	plan, settings, source := r.begin()
-	if plan.newest == nil && plan.past == nil && plan.running == nil {
+	if plan.empty() {
 		return false
 	}
 	if source == nil {
@@ -185,14 +185,16 @@ func (r *refresh) run(ctx context.Context) bool {
 		r.commit(func(p *pool) { p.source, p.redialAt = source, r.now.Add(lasts) })
 	}
 	if plan.newest != nil && !r.read(ctx, source, plan, *plan.newest, nil) ||
-		plan.past != nil && !r.read(ctx, source, plan, *plan.past, plan.group) {
+		plan.past != nil && !r.read(ctx, source, plan, *plan.past, plan.group) ||
+		plan.fleets != nil && !r.refused && !r.readFleets(ctx, source, plan) {
 		return false
 	}
 	plan, _, _ = r.begin()
 	if plan.running != nil && !r.refused {
 		r.see(ctx, source, plan)
 	}
-	return plan.past != nil || plan.newest != nil // the past, or the rest of new steps after a rejection
+	// The past, or the rest of new steps after a rejection.
+	return plan.past != nil || plan.newest != nil || plan.fleets != nil
 }
 
 // begin plans the next queries; if the source is nil, the caller dials it.

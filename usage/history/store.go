@@ -92,6 +92,8 @@ type Options struct {
 	// Forgets reports whether a source cannot return the whole past again after a restart, so that its histories need
 	// checkpoints; nil: no source does.
 	Forgets func(usage.SourceSettings) bool
+	// Scraped returns how often a source measures; 0: it is not known. nil: it is not known of any.
+	Scraped func(usage.SourceSettings) time.Duration
 	// Dropped is called with the samples that the store itself drops, by reason; each counts once. It must not call the
 	// store. nil: they are not counted.
 	Dropped func(usage.SourceSettings, map[usage.Drop]int)
@@ -143,6 +145,9 @@ func New(options Options) *Store {
 	if options.Dropped == nil {
 		options.Dropped = func(usage.SourceSettings, map[usage.Drop]int) {}
 	}
+	if options.Scraped == nil {
+		options.Scraped = func(usage.SourceSettings) time.Duration { return 0 }
+	}
 	if options.Forgets == nil {
 		options.Forgets = func(usage.SourceSettings) bool { return false }
 	}
@@ -178,7 +183,7 @@ func (s *Store) Want(interest Interest) error {
 	s.interests[of] = digest
 	pool := s.pools[digest]
 	if pool == nil {
-		pool = newPool(interest.Source, s.budget)
+		pool = newPool(interest.Source, s.options.Scraped(interest.Source), s.budget)
 		s.pools[digest] = pool
 	}
 	pool.want(interest, pool.backfill.turn)

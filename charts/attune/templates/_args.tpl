@@ -108,6 +108,9 @@
 {{- if ne .Values.node.interval "5m" }}
 - --node-interval={{ .Values.node.interval }}
 {{- end }}
+{{- if ne (toString .Values.hpa.tolerance) "0.1" }}
+- --hpa-tolerance={{ .Values.hpa.tolerance }}
+{{- end }}
 {{- with .Values.nodes.largest.cpu }}
 - --largest-node-cpu={{ . }}
 {{- end }}

@@ -1,0 +1,408 @@
+package history_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/replicas"
+	"attune.io/attune/usage"
+	"attune.io/attune/usage/history"
+)
+
+// scaled wants the fleets of Deployments in shop.
+func scaled(names ...string) history.Interest {
+	interest := deployment(names...)
+	for i := range interest.Workloads {
+		interest.Workloads[i].Fleet = true
+	}
+	return interest
+}
+
+// pods returns a key without a container.
+func pods(workload string) history.Key {
+	k := key(workload)
+	k.Container = ""
+	return k
+}
+
+// read advances a store minute by minute, and reads the past.
+func read(t *testing.T, s *history.Store, until time.Time) {
+	t.Helper()
+	for at := until.Add(-15 * time.Minute); !at.After(until); at = at.Add(time.Minute) {
+		fill(t, s, at)
+	}
+}
+
+// alive has a value from the first to the last time, both included.
+func alive(pod fakePod, first, last time.Time, cpu, memory float64) fakePod {
+	pod.cpu, pod.memory = between(first, last, cpu), between(first, last, memory)
+	return pod
+}
+
+// within checks that the spans of so many pods contain exactly some means, in cores or bytes.
+func within(t *testing.T, spans []replicas.Span, ready, unready int32, means ...float64) {
+	t.Helper()
+	var found []replicas.Span
+	for _, span := range spans {
+		if span.Ready == ready && span.Unready == unready {
+			found = append(found, span)
+		}
+	}
+	require.Len(t, found, len(means), "%+v", spans)
+	for _, mean := range means {
+		contained := 0
+		for _, span := range found {
+			if span.Least <= mean && mean <= span.Greatest {
+				contained++
+				assert.Less(t, span.Greatest/span.Least, 1.07)
+			}
+		}
+		assert.Equal(t, 1, contained, "%g in %+v", mean, found)
+	}
+}
+
+func TestSpansAreMeansOfReadyPods(t *testing.T) {
+	long := now.Add(-48 * time.Hour)
+	source := &fake{pods: []fakePod{
+		alive(web("a", nil), long, now, 0.2, 100<<20),
+		alive(web("b", nil), long, now, 0.4, 300<<20),
+		alive(web("c", nil), now.Add(-2*time.Hour), now, 0.9, 500<<20),
+	}}
+	s := newStore(source)
+	require.NoError(t, s.Want(scaled("web")))
+	read(t, s, now)
+	cpu := s.Spans(pods("web"), recommender.CPU)
+	within(t, cpu, 2, 0, 300)
+	within(t, cpu, 3, 0, 500)
+	assert.Len(t, cpu, 2)
+	assert.Equal(t, int32(2), cpu[0].Ready, "oldest first")
+	memory := s.Spans(pods("web"), recommender.Memory)
+	within(t, memory, 2, 0, 200<<20)
+	within(t, memory, 3, 0, 300<<20)
+	assert.Equal(t, cpu, s.Spans(key("web"), recommender.CPU), "the only container")
+	assert.Nil(t, s.Spans(pods("api"), recommender.CPU))
+	for _, r := range recommender.Resources {
+		c := s.Covered(pods("web"), r)
+		assert.Equal(t, 24*time.Hour, c.Window)
+		assert.Equal(t, c.Of, c.Known)
+		assert.LessOrEqual(t, c.Since, now.Add(-24*time.Hour))
+		assert.Less(t, now.Sub(c.Until), 10*time.Minute)
+		require.NoError(t, c.Why)
+	}
+}
+
+func TestNoFleetNoQuery(t *testing.T) {
+	source := &fake{pods: []fakePod{web("a", always(0.2))}}
+	s := newStore(source)
+	require.NoError(t, s.Want(deployment("web")))
+	read(t, s, now)
+	for _, query := range source.take() {
+		assert.Equal(t, step, query.Step)
+	}
+	assert.Nil(t, s.Spans(pods("web"), recommender.CPU))
+	assert.Equal(t, history.Coverage{}, s.Covered(pods("web"), recommender.CPU))
+}
+
+func TestFleetsCostOneQueryPerStep(t *testing.T) {
+	source := &fake{pods: []fakePod{web("a", always(0.2)), {namespace: "shop", pod: "api-7d4f8c9b6-a", container: "app", cpu: always(0.1), memory: always(1 << 20)}}}
+	s := newStore(source)
+	require.NoError(t, s.Want(scaled("web", "api")))
+	read(t, s, now)
+	source.take()
+	for at := now.Add(time.Minute); !at.After(now.Add(time.Hour)); at = at.Add(time.Minute) {
+		fill(t, s, at)
+	}
+	fine := 0
+	for _, query := range source.take() {
+		if query.Step == time.Minute {
+			fine++
+			assert.Equal(t, []string{"api-", "web-"}, query.PodPrefixes)
+			assert.Equal(t, int64(7), query.Steps(), "five, and one on each side")
+		}
+	}
+	assert.Equal(t, 12, fine)
+}
+
+// TestTheHistoryOfAScaledFleetTellsWhatAnHPAWouldHaveDone reads a day of a fleet that an HPA scales between two loads.
+func TestTheHistoryOfAScaledFleetTellsWhatAnHPAWouldHaveDone(t *testing.T) {
+	long := now.Add(-48 * time.Hour)
+	source := &fake{}
+	for i := range 3 {
+		source.pods = append(source.pods, alive(web(fmt.Sprint("a", i), nil), long, now, 0.30, 1<<20))
+	}
+	s := newStore(source)
+	require.NoError(t, s.Want(scaled("web")))
+	read(t, s, now)
+	hpa := replicas.Scaler{Min: 2, Max: 10, Target: 60, Up: replicas.DefaultTolerance, Down: replicas.DefaultTolerance}
+	kept := hpa.Keep(s.Spans(pods("web"), recommender.CPU), 500)
+	assert.Less(t, kept.Least, 500.0)
+	assert.Greater(t, kept.Greatest, 500.0)
+	assert.InDelta(t, 500/1.1, kept.Least, 0.06*500, "300m of 60 % is within the tolerance of 10 %")
+}
+
+func TestStartingPodsAreUnready(t *testing.T) {
+	long, started := now.Add(-48*time.Hour), now.Add(-time.Hour)
+	late := alive(web("b", nil), started, now, 2, 1<<20)
+	late.started = started
+	steady := alive(web("a", nil), long, now, 0.2, 1<<20)
+	s := newStore(&fake{pods: []fakePod{steady, late}})
+	require.NoError(t, s.Want(scaled("web")))
+	read(t, s, now)
+	cpu := s.Spans(pods("web"), recommender.CPU)
+	within(t, cpu, 1, 0, 200)
+	within(t, cpu, 1, 1, 200)
+	within(t, cpu, 2, 0, 1100)
+	within(t, s.Spans(pods("web"), recommender.Memory), 2, 0, 1<<20)
+}
+
+func TestStepsWithoutAllPodsAreUnknown(t *testing.T) {
+	long, gap := now.Add(-48*time.Hour), now.Add(-3*time.Hour)
+	outside := func(value float64) func(time.Time) (float64, bool) {
+		return func(at time.Time) (float64, bool) { return value, at.Before(gap) || at.After(gap.Add(time.Hour)) }
+	}
+	for name, change := range map[string]func(*fakePod){
+		"a pod restarts":              func(p *fakePod) { p.cpu = outside(0.5) },
+		"a huge sample":               func(p *fakePod) { p.cpu, p.implausible = outside(0.5), between(gap, gap.Add(time.Hour), 1e6) },
+		"it runs, and is not scraped": func(p *fakePod) { p.cpu, p.started = between(gap.Add(time.Hour+time.Minute), now, 0.5), long },
+	} {
+		t.Run(name, func(t *testing.T) {
+			odd := alive(web("b", nil), long, now, 0.4, 1<<20)
+			change(&odd)
+			s := newStore(&fake{pods: []fakePod{alive(web("a", nil), long, now, 0.2, 1<<20), odd}})
+			require.NoError(t, s.Want(scaled("web")))
+			read(t, s, now)
+			cpu, c := s.Spans(pods("web"), recommender.CPU), s.Covered(pods("web"), recommender.CPU)
+			for _, span := range cpu {
+				assert.Equal(t, int32(2), span.Ready, "no span of the other pod alone: %+v", cpu)
+			}
+			assert.Less(t, c.Known, c.Of)
+			whole := s.Covered(pods("web"), recommender.Memory)
+			assert.Equal(t, whole.Of, whole.Known, "memory is known")
+		})
+	}
+}
+
+func TestAPodThatEndsDoesNotCountWithTheRestOfItsRate(t *testing.T) {
+	long, ends := now.Add(-48*time.Hour), now.Add(-time.Hour)
+	ended := alive(web("b", nil), long, ends, 0.6, 1<<20)
+	ended.cpu = func(at time.Time) (float64, bool) {
+		if at.After(ends) {
+			return 0.1, !at.After(ends.Add(2 * time.Minute))
+		}
+		return 0.6, true
+	}
+	s := newStore(&fake{pods: []fakePod{alive(web("a", nil), long, now, 0.2, 1<<20), ended}})
+	require.NoError(t, s.Want(scaled("web")))
+	read(t, s, now)
+	cpu := s.Spans(pods("web"), recommender.CPU)
+	within(t, cpu, 2, 0, 400)
+	within(t, cpu, 1, 0, 200)
+}
+
+func TestDuplicateSeriesCountOnce(t *testing.T) {
+	long := now.Add(-48 * time.Hour)
+	s := newStore(&fake{pods: []fakePod{alive(web("a", nil), long, now, 0.2, 1<<20), alive(web("a", nil), long, now, 0.3, 1<<20)}})
+	require.NoError(t, s.Want(scaled("web")))
+	read(t, s, now)
+	cpu := s.Spans(pods("web"), recommender.CPU)
+	within(t, cpu, 1, 0, 300)
+	assert.Len(t, cpu, 1)
+}
+
+func TestAContainerIsAdded(t *testing.T) {
+	long := now.Add(-48 * time.Hour)
+	source := &fake{pods: []fakePod{alive(web("a", nil), long, now.Add(time.Hour), 0.2, 1<<20)}}
+	s := newStore(source)
+	require.NoError(t, s.Want(scaled("web")))
+	read(t, s, now)
+	added := alive(web("a", nil), now, now.Add(2*time.Hour), 0.1, 1<<20)
+	added.container = "proxy"
+	source.set(func(f *fake) {
+		f.pods[0] = alive(web("a", nil), long, now.Add(2*time.Hour), 0.2, 1<<20)
+		f.pods = append(f.pods, added)
+	})
+	interest := scaled("web")
+	interest.Workloads[0].Containers = []string{"app", "proxy"}
+	require.NoError(t, s.Want(interest))
+	read(t, s, now.Add(30*time.Minute))
+	within(t, s.Spans(pods("web"), recommender.CPU), 1, 0, 200, 300)
+	within(t, s.Spans(key("web"), recommender.CPU), 1, 0, 200)
+	proxy := key("web")
+	proxy.Container = "proxy"
+	within(t, s.Spans(proxy, recommender.CPU), 1, 0, 100)
+	for _, k := range []history.Key{pods("web"), proxy} {
+		c := s.Covered(k, recommender.CPU)
+		assert.False(t, c.Since.Before(now.Add(-time.Hour)), "%s: the pods have had this container since %s", k.Container, now)
+	}
+}
+
+func TestAnOutageIsVisible(t *testing.T) {
+	long, from := now.Add(-48*time.Hour), now.Add(-6*time.Hour)
+	pod := alive(web("a", nil), long, now, 0.2, 1<<20)
+	pod.cpu = func(at time.Time) (float64, bool) { return 0.2, at.Before(from) || at.After(from.Add(4*time.Hour)) }
+	pod.memory = nil
+	s := newStore(&fake{pods: []fakePod{pod}})
+	require.NoError(t, s.Want(scaled("web")))
+	read(t, s, now)
+	c := s.Covered(pods("web"), recommender.CPU)
+	assert.InDelta(t, 2*60, c.Known, 20)
+	assert.WithinDuration(t, now.Add(-2*time.Hour), c.Since, 20*time.Minute, "since the end of the outage")
+	assert.Zero(t, s.Covered(pods("web"), recommender.Memory).Known)
+}
+
+func TestPartialAnswersAreNotUsed(t *testing.T) {
+	source := &fake{pods: []fakePod{web("a", always(0.2))}}
+	source.report.Lack("shop", "a kubelet does not answer")
+	s := newStore(source)
+	require.NoError(t, s.Want(scaled("web")))
+	at := now
+	for range 8 * 60 {
+		at = at.Add(time.Minute)
+		fill(t, s, at)
+	}
+	assert.Empty(t, s.Spans(pods("web"), recommender.CPU))
+	source.set(func(f *fake) { f.report = usage.Report{} })
+	for range 60 {
+		at = at.Add(time.Minute)
+		fill(t, s, at)
+	}
+	assert.Len(t, s.Spans(pods("web"), recommender.CPU), 1)
+}
+
+func TestATooLargeFleetRestsAndSaysWhy(t *testing.T) {
+	source := &fake{pods: []fakePod{web("a", always(0.2))}}
+	source.fail = func(q usage.Query) error {
+		if q.Step < step {
+			return fmt.Errorf("%w: 1", usage.ErrTooMuch)
+		}
+		return nil
+	}
+	s := newStore(source)
+	require.NoError(t, s.Want(scaled("web")))
+	read(t, s, now)
+	require.ErrorIs(t, s.Covered(pods("web"), recommender.CPU).Why, usage.ErrTooMuch)
+	state, _ := s.State(settings())
+	require.NoError(t, state.Err, "histories are read")
+	source.take()
+	for at := now; at.Before(now.Add(time.Hour)); at = at.Add(time.Minute) {
+		fill(t, s, at)
+	}
+	fine := 0
+	for _, query := range source.take() {
+		if query.Step < step {
+			fine++
+		}
+	}
+	assert.LessOrEqual(t, fine, 6)
+	source.set(func(f *fake) { f.fail = nil })
+	for at := now.Add(time.Hour); at.Before(now.Add(3 * time.Hour)); at = at.Add(time.Minute) {
+		fill(t, s, at)
+	}
+	c := s.Covered(pods("web"), recommender.CPU)
+	require.NoError(t, c.Why)
+	assert.Equal(t, c.Of, c.Known)
+	assert.GreaterOrEqual(t, c.Until.Sub(c.Since), 24*time.Hour)
+}
+
+func TestAFailureOfTheFleetsDoesNotStopHistories(t *testing.T) {
+	source := &fake{pods: []fakePod{web("a", always(0.2))}}
+	source.fail = func(q usage.Query) error {
+		if q.Step < step {
+			return errDown
+		}
+		return nil
+	}
+	s := newStore(source)
+	require.NoError(t, s.Want(scaled("web")))
+	read(t, s, now)
+	profile(t, s, now)
+	require.ErrorIs(t, s.Covered(pods("web"), recommender.CPU).Why, errDown)
+}
+
+func TestFleetsUnderAClockThatWasAhead(t *testing.T) {
+	source := &fake{pods: []fakePod{alive(web("a", nil), now.Add(-72*time.Hour), now.Add(time.Hour), 0.2, 1<<20)}}
+	s := newStore(source)
+	require.NoError(t, s.Want(scaled("web")))
+	read(t, s, now)
+	before := s.Covered(pods("web"), recommender.CPU)
+	fill(t, s, now.Add(3*time.Hour))
+	fill(t, s, now.Add(3*time.Hour+time.Minute))
+	read(t, s, now.Add(30*time.Minute))
+	c := s.Covered(pods("web"), recommender.CPU)
+	assert.LessOrEqual(t, c.Since.Sub(before.Since), 4*time.Hour)
+	assert.LessOrEqual(t, c.Known, c.Of)
+	assert.GreaterOrEqual(t, 10*c.Known, 9*c.Of)
+	for _, span := range s.Spans(pods("web"), recommender.CPU) {
+		assert.LessOrEqual(t, span.GreatestAt, now.Add(30*time.Minute).Unix())
+	}
+}
+
+func TestRenamedWorkloadsAndOtherSourcesBeginAnew(t *testing.T) {
+	source := &fake{pods: []fakePod{web("a", always(0.2))}}
+	s := newStore(source)
+	require.NoError(t, s.Want(scaled("web")))
+	read(t, s, now)
+	require.NotEmpty(t, s.Spans(pods("web"), recommender.CPU))
+	held := s.Held()
+	require.NoError(t, s.Want(scaled("shop")))
+	read(t, s, now)
+	assert.Empty(t, s.Spans(pods("web"), recommender.CPU))
+	assert.Empty(t, s.Spans(pods("shop"), recommender.CPU))
+	assert.Less(t, s.Held(), held)
+	other := scaled("web")
+	other.Source.RateWindow = 10 * time.Minute
+	require.NoError(t, s.Want(other))
+	assert.Empty(t, s.Spans(pods("web"), recommender.CPU), "the pool is gone")
+	read(t, s, now)
+	k := pods("web")
+	k.Source = other.Source.Digest()
+	assert.Len(t, s.Spans(k, recommender.CPU), 1)
+	s.Forget("shop", "policy")
+	assert.Zero(t, s.Held())
+}
+
+func TestStepsOfAnEarlierNamespaceDoNotCount(t *testing.T) {
+	source := &fake{pods: []fakePod{web("a", always(0.2))}}
+	s := newStore(source)
+	interest := scaled("web")
+	interest.Since = now.Add(-5 * time.Hour)
+	require.NoError(t, s.Want(interest))
+	read(t, s, now)
+	c := s.Covered(pods("web"), recommender.CPU)
+	assert.False(t, c.Since.Add(time.Hour).Before(interest.Since))
+	assert.LessOrEqual(t, c.Known, 5*60)
+}
+
+func TestAFleetOfAnIdentityIsNotCounted(t *testing.T) {
+	s := newStore(&fake{pods: []fakePod{web("a", always(0.2))}})
+	interest := scaled("group/x")
+	interest.Members = map[workload.KindName][]workload.KindName{{Kind: v1alpha1.KindDeployment, Name: "group/x"}: {{Kind: v1alpha1.KindDeployment, Name: "web"}}}
+	require.NoError(t, s.Want(interest))
+	read(t, s, now)
+	assert.Empty(t, s.Spans(pods("web"), recommender.CPU), "its pods belong to several HPAs")
+}
+
+func TestSpansLeaveWithTheWindow(t *testing.T) {
+	high := now.Add(-20 * time.Hour)
+	pod := web("a", func(at time.Time) (float64, bool) {
+		if at.After(high) && !at.After(high.Add(time.Hour)) {
+			return 0.9, true
+		}
+		return 0.2, true
+	})
+	s := newStore(&fake{pods: []fakePod{pod}})
+	require.NoError(t, s.Want(scaled("web")))
+	read(t, s, now)
+	within(t, s.Spans(pods("web"), recommender.CPU), 1, 0, 200, 900)
+	read(t, s, now.Add(7*time.Hour))
+	within(t, s.Spans(pods("web"), recommender.CPU), 1, 0, 200)
+	assert.False(t, math.IsNaN(s.Spans(pods("web"), recommender.CPU)[0].Least))
+}
