@@ -79,11 +79,8 @@ func (f *Fleet) Container(name string, since int64) *Means {
 	return &f.Containers[len(f.Containers)-1].Means
 }
 
-// Merge adds what is known of another fleet with the same steps, of which an hour has so many.
-func (f *Fleet) Merge(other Fleet, most int, now int64) {
-	for i := range other.Known {
-		f.Known[i].Merge(other.Known[i], most)
-	}
+// Merge adds the means of another fleet, but not its known steps.
+func (f *Fleet) Merge(other Fleet, now int64) {
 	empty := f.Sole == "" && len(f.Containers) == 0
 	if empty {
 		f.Sole = other.Sole
@@ -250,7 +247,9 @@ func (r *fleetReader) fleet() (f Fleet) {
 	for i := range f.Known {
 		known := &f.Known[i]
 		known.First = r.number(0, latest/60)
-		known.Counts = r.bytes(MostFleetHours + 1)
+		known.Counts = r.bytes(MostFleetHours + 2)
+		first, end := known.First, known.First+int64(len(known.Counts))
+		r.broken = r.broken || len(known.Counts) > 0 && (first < f.At/60-MostFleetHours-2 || end > f.At/60+1)
 		for _, n := range known.Counts {
 			r.broken = r.broken || time.Duration(n) > time.Hour/f.Step
 		}
@@ -333,14 +332,13 @@ func (k *KnownSteps) Keep(first, last int64, most int) {
 	}
 }
 
-// Starts reports whether there are hours before one.
-func (k *KnownSteps) Starts(hour int64) bool { return len(k.Counts) > 0 && k.First < hour }
-
-// Merge takes the greater count of each hour.
-func (k *KnownSteps) Merge(other KnownSteps, most int) {
+// Or returns the greater count of each hour.
+func (k *KnownSteps) Or(other KnownSteps) KnownSteps {
+	out := KnownSteps{k.First, slices.Clone(k.Counts)}
 	for i, count := range other.Counts {
-		for hour := other.First + int64(i); k.Of(hour) < int(count); {
-			k.Add(hour, most)
+		for hour := other.First + int64(i); out.Of(hour) < int(count); {
+			out.Add(hour, int(count))
 		}
 	}
+	return out
 }

@@ -257,7 +257,7 @@ func (m *Means) Len() int { return len(m.ranges) }
 func (m *Means) Bytes() int { return cap(m.ranges) * meanRangeBytes }
 
 // meanRangeBytes is the size of a range.
-const meanRangeBytes = 14
+const meanRangeBytes = 7 * 2
 
 // Each visits the ranges of a resource.
 func (m *Means) Each(memory bool, now time.Time, visit func(Mean)) {

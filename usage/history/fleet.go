@@ -82,7 +82,7 @@ func (s *Store) Covered(key Key, r recommender.Resource) Coverage {
 	last, known, of := hourOf(until), 0, 0
 	first := max(last-int64(out.Window/time.Hour), (means.Since+59)/60)
 	for hour := last; hour >= first; hour-- {
-		n := f.kept.Known[r].Of(hour)
+		n := max(f.kept.Known[r].Of(hour), f.past[r].Of(hour))
 		known += n
 		of += int(min(perHour, until/step-hour*perHour))
 		if n > 0 && 10*known >= 9*of {
@@ -100,6 +100,8 @@ func hourOf(minute int64) int64 { return (minute - 1) / 60 }
 type fleet struct {
 	from, to int64
 	begun    bool
+	// forgotten is the hour since 1970 before which nothing is kept.
+	forgotten int64
 	// changed: the containers of the workload have changed since to.
 	changed bool
 	// asked is the turn of the last query, or the one in which the fleet was added.
@@ -112,6 +114,8 @@ type fleet struct {
 	// values is the number of values per step of the newest answer.
 	values int64
 	kept   codec.Fleet
+	// past has the known steps of a checkpoint, apart from those of kept: a step that is read again counts once.
+	past [2]codec.KnownSteps
 	// restored, version and packed are as in history.
 	restored bool
 	version  uint64
@@ -149,9 +153,7 @@ func (f *fleet) align(oldest, newest, step int64) {
 	case f.to > newest: // the clock was set back
 		f.to, f.from = newest, min(f.from, newest+1)
 		last := hourOf(minute)
-		for i := range f.kept.Known {
-			f.kept.Known[i].Keep(0, last, int((minute-last*60)/step))
-		}
+		f.keepSteps(0, last, int((minute-last*60)/step))
 		f.kept.Each(func(m *codec.Means) { m.SetBack(minute) })
 		f.until = time.Time{}
 	}
@@ -159,11 +161,18 @@ func (f *fleet) align(oldest, newest, step int64) {
 		f.from, f.to = oldest, oldest-1
 	}
 	f.from = max(f.from, oldest)
-	if first := hourOf(oldest * step); f.kept.Known[0].Starts(first) || f.kept.Known[1].Starts(first) {
-		for i := range f.kept.Known {
-			f.kept.Known[i].Keep(first, hourOf(minute), int(60/step))
-		}
+	if first := hourOf(oldest * step); first > f.forgotten {
+		f.forgotten = first
+		f.keepSteps(first, hourOf(minute), int(60/step))
 		f.kept.Each(func(m *codec.Means) { m.Forget(first*60, minute) })
+	}
+}
+
+// keepSteps keeps the known steps of the hours from first to last, and at most so many of the last one.
+func (f *fleet) keepSteps(first, last int64, most int) {
+	for r := range f.past {
+		f.kept.Known[r].Keep(first, last, most)
+		f.past[r].Keep(first, last, most)
 	}
 }
 
@@ -201,14 +210,20 @@ func (s *Store) FleetCheckpoint(key Key, most int, stored []byte) []byte {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	pool, f := s.fleet(key)
-	if f == nil || !f.begun || !s.options.Forgets(pool.settings) {
+	switch {
+	case f == nil || !s.options.Forgets(pool.settings):
 		return nil
+	case !f.begun:
+		return stored
 	}
 	most = min(most, codec.MostFleet*(1+len(f.kept.Containers)))
 	if len(stored) > 0 && f.packed == (packed{f.version, most, maphash.Bytes(seed, stored)}) {
 		return stored
 	}
 	kept := f.kept
+	for i := range kept.Known {
+		kept.Known[i] = kept.Known[i].Or(f.past[i])
+	}
 	kept.Step, kept.At = pool.fleets.step, f.to*int64(pool.fleets.step/time.Minute)
 	data := codec.PackFleet(kept, most)
 	f.packed = packed{f.version, most, maphash.Bytes(seed, data)}
@@ -233,7 +248,8 @@ func (s *Store) RestoreFleet(key Key, stored []byte, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("the history of the replicas cannot be used: %w", err)
 	}
-	f.kept.Merge(past, int(time.Hour/pool.fleets.step), now.Unix()/60)
+	f.past = past.Known
+	f.kept.Merge(past, now.Unix()/60)
 	f.version++
 	f.charge(pool.namespaces[key.Namespace].share)
 	return nil

@@ -86,7 +86,8 @@ type target struct {
 	// startup and wanted are as in the wish.
 	startup time.Duration
 	wanted  containers
-	since   time.Time
+	// begin is the first step that may be stored.
+	begin int64
 }
 
 // fleetPlan is the next query about fleets.
@@ -158,7 +159,7 @@ func (f *fleets) due(x *index, oldest, newest int64, now time.Time) (due []*targ
 			}
 			if fleet.to < newest || fleet.from > begin {
 				of := n.resolver.wishes[i]
-				due = append(due, &target{namespace: name, number: i, fleet: fleet, startup: of.of.startup, wanted: of.containers, since: n.since})
+				due = append(due, &target{namespace: name, number: i, fleet: fleet, startup: of.of.startup, wanted: of.containers, begin: begin})
 			}
 		}
 	}
@@ -502,7 +503,7 @@ func (c *fleetCollector) meansOf(t *target, pods map[string]*podUsage) *fleetMea
 	for _, r := range recommender.Resources {
 		for i := 1; i <= last; i++ {
 			step := c.plan.first + int64(i) - 1
-			if c.add(out, names, all, t, r, i, step) {
+			if step >= t.begin && c.add(out, names, all, t, r, i, step) {
 				out.known[r] = append(out.known[r], step)
 			}
 		}
