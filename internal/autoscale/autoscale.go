@@ -14,6 +14,7 @@ package autoscale
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -94,10 +95,18 @@ func (h Holds) On(container string, r recommender.Resource) *recommender.Hold {
 	kept := h.kept[request{container, r}]
 	for _, b := range h.on(request{container, r}) {
 		if kept.proof == nil {
-			return &recommender.Hold{Resource: r, Reason: resize.ReasonHPA, Message: b.because(kept.why) + ". Use averageValue in the HPA"}
+			return &recommender.Hold{Resource: r, Reason: resize.ReasonHPA, Message: b.because(kept.why) + ". Use averageValue in the HPA" + orKeep(kept.why, r)}
 		}
 	}
 	return nil
+}
+
+// orKeep names the setting that lets attune search a range; empty: it did.
+func orKeep(why string, r recommender.Resource) string {
+	if why != "" {
+		return ""
+	}
+	return fmt.Sprintf(", or %s.hpa: Keep in the policy (not with strategy Node)", r)
 }
 
 // Equal reports whether both have the same holds for the same reasons.

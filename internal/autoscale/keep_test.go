@@ -2,6 +2,7 @@ package autoscale_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -137,6 +138,7 @@ func TestKeepBlocksWhatIsNotKnown(t *testing.T) {
 			require.NotNil(t, hold)
 			assert.EqualValues(t, resize.ReasonHPA, hold.Reason)
 			assert.Contains(t, hold.Message, ": "+c.why+". Use averageValue in the HPA")
+			assert.Equal(t, c.block, strings.HasSuffix(hold.Message, "or cpu.hpa: Keep in the policy (not with strategy Node)"))
 			assert.Nil(t, holds.Gate([]v1alpha1.ContainerTarget{{Name: "app"}}, nil, at)["app"].Kept[cpu])
 		})
 	}

@@ -77,7 +77,7 @@ func TestHPAThatGoesAwayBlocksForADay(t *testing.T) {
 	}
 	gone := hpas().Of(stored).WithStored([]v1alpha1.HPABinding{{HPA: "web", Resource: "cpu", Percent: 70}}, at).On("app", recommender.CPU)
 	assert.Equal(t, "HorizontalPodAutoscaler web (gone, or with equal minReplicas and maxReplicas, since 2026-05-04T12:00:00Z; in case it comes back, the block stays until 2026-05-05T12:00:00Z) "+
-		"scales on the cpu utilization (target 70 % of the request): another request would change the number of replicas. Use averageValue in the HPA", gone.Message)
+		"scales on the cpu utilization (target 70 % of the request): another request would change the number of replicas. Use averageValue in the HPA, or cpu.hpa: Keep in the policy (not with strategy Node)", gone.Message)
 	assert.Nil(t, hpas(scaler("web", 3, 3)).Of(stored).WithStored(nil, at).On("app", recommender.CPU), "it was always fixed")
 
 	back := hpas(scaler("web", 2, 40)).Of(stored).WithStored(hpas().Of(stored).WithStored([]v1alpha1.HPABinding{{HPA: "web", Resource: "cpu"}}, at).Stored(), at.Add(30*time.Second))

@@ -71,8 +71,15 @@ func horizontalAutoscalers(seen *Seen, f *findings) {
 				continue
 			}
 			for _, b := range autoscale.Bindings(hpa, w) {
+				kept := func(t v1alpha1.ContainerTarget) bool {
+					return b.Container != "" && b.Container != t.Name || resize.KeptRange(t, b.Resource) != nil
+				}
+				if all := rec.Spec.Containers; len(all) > 0 && !slices.ContainsFunc(all, func(t v1alpha1.ContainerTarget) bool { return !kept(t) }) {
+					continue
+				}
 				f.add(Warning, "kubectl edit horizontalpodautoscaler "+hpa.Name+" --namespace "+hpa.Namespace,
-					"%s of %s in namespace %s is not resized: %s; with a target of type AverageValue, attune can resize it", b.Resource, w, w.Namespace, b)
+					"%s of %s in namespace %s is not resized: %s; with a target of type AverageValue, attune can resize it, and with %s.hpa: Keep within the range that keeps the number of replicas",
+					b.Resource, w, w.Namespace, b, b.Resource)
 			}
 		}
 	}
