@@ -149,6 +149,12 @@ type Checkpoint struct {
 	// Data is at most 2 KiB of packed history: the usage in each queryStep, within a few percent.
 	// +kubebuilder:validation:MaxLength=2732
 	Data []byte `json:"data"`
+	// Replicas is at most 12 KiB of packed history of the workload: the mean usage of its pods by their number, for
+	// each container. Only the first checkpoint has it, if a HorizontalPodAutoscaler scales the workload and a policy
+	// lets attune change requests that keep the number of replicas.
+	// +optional
+	// +kubebuilder:validation:MaxLength=16384
+	Replicas []byte `json:"replicas,omitempty"`
 }
 
 // WorkloadRef names a workload in the namespace of the object.

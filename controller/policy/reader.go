@@ -207,11 +207,27 @@ func (r reader) checkpointsDue(pass pass, rec *v1alpha1.AttuneRecommendation) bo
 // restore adds the checkpoints of a workload as the past of its history. The store accepts each once, so later calls
 // cost almost nothing. A checkpoint that cannot be used is logged and skipped: it must not block the recommendation.
 func (r reader) restore(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecommendation, w workload.Workload) {
-	for _, checkpoint := range rec.Spec.Checkpoints {
-		if err := r.history.Restore(pass.key(w, checkpoint.Name), checkpoint.Data, pass.now); err != nil {
+	tryRestoring := func(container string, data []byte) {
+		if err := r.history.Restore(pass.key(w, container), data, pass.now); err != nil {
 			log.FromContext(ctx).Error(err, "Cannot restore the history from a checkpoint", "recommendation", rec.Name)
 		}
 	}
+	for _, checkpoint := range rec.Spec.Checkpoints {
+		tryRestoring(checkpoint.Name, checkpoint.Data)
+	}
+	if replicas := storedReplicas(rec.Spec.Checkpoints); replicas != nil {
+		tryRestoring("", replicas)
+	}
+}
+
+// storedReplicas returns the history of the replicas in the checkpoints of a workload; nil: there is none.
+func storedReplicas(stored []v1alpha1.Checkpoint) []byte {
+	for _, checkpoint := range stored {
+		if len(checkpoint.Replicas) > 0 {
+			return checkpoint.Replicas
+		}
+	}
+	return nil
 }
 
 // checkpointsBytes limits the size of the checkpoints of one workload. With many containers each is coarser, so that
@@ -237,6 +253,13 @@ func (r reader) renewed(pass pass, w workload.Workload, stored []v1alpha1.Checkp
 			out = append(out, v1alpha1.Checkpoint{Name: container.Name, At: at, Data: data})
 		case i >= 0 && (data != nil || stored[i].At.After(pass.now.Add(-pass.settings.Source.HistoryWindow))):
 			out = append(out, stored[i])
+		}
+	}
+	replicas := r.history.Checkpoint(pass.key(w, ""), checkpointsBytes, storedReplicas(stored))
+	for i := range out {
+		out[i].Replicas = nil
+		if i == 0 {
+			out[i].Replicas = replicas
 		}
 	}
 	return out

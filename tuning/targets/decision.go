@@ -199,5 +199,7 @@ func lacksCheckpoint(spec v1alpha1.AttuneRecommendationSpec, since time.Time) bo
 
 // SameCheckpoints compares checkpoints by name and content, not by their time.
 func SameCheckpoints(a, b []v1alpha1.Checkpoint) bool {
-	return slices.EqualFunc(a, b, func(a, b v1alpha1.Checkpoint) bool { return a.Name == b.Name && bytes.Equal(a.Data, b.Data) })
+	return slices.EqualFunc(a, b, func(a, b v1alpha1.Checkpoint) bool {
+		return a.Name == b.Name && bytes.Equal(a.Data, b.Data) && bytes.Equal(a.Replicas, b.Replicas)
+	})
 }

@@ -14,7 +14,7 @@ import (
 type Fleet struct {
 	// Step is the length of the steps, whole minutes. An hour has a whole number of them.
 	Step time.Duration
-	// At is when the fleet was packed, in minutes since 1970. No time in it is later.
+	// At is the end of the newest hour with known steps, in minutes since 1970. No time in it is later.
 	At int64
 	// Known counts the steps of which the means are known, indexed by resource.
 	Known [2]KnownSteps

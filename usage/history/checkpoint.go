@@ -17,7 +17,13 @@ const MaxCheckpoint = 2048
 // MaxCheckpoint. It returns nil if there is no history, if nothing fits, or if the source keeps the past itself
 // (Options.Forgets). stored is the checkpoint in the recommendation. If it was made from the same version of the
 // history, it is returned unchanged, because packing a history takes milliseconds.
+//
+// For a key without a container it returns what Spans returns, of all containers: at most codec.MostFleet bytes for each
+// container, and for whole pods.
 func (s *Store) Checkpoint(key Key, most int, stored []byte) []byte {
+	if key.Container == "" {
+		return s.fleetCheckpoint(key, most, stored)
+	}
 	s.mutex.RLock()
 	pool, history := s.find(key)
 	if history == nil || !s.options.Forgets(pool.settings) {
@@ -61,8 +67,11 @@ func (s *Store) Forgets(settings usage.SourceSettings) bool { return s.options.F
 // Restore fills a container's history from a checkpoint, once in the lifetime of the history. Measured values stay, and
 // only empty steps are filled. It does nothing for a container that no policy wants. An error means that the checkpoint
 // is unusable: broken, of another version, or of steps that do not divide the source's step. Only the call that tries
-// the checkpoint returns the error; later calls return nil.
+// the checkpoint returns the error; later calls return nil. A key without a container is as in Checkpoint.
 func (s *Store) Restore(key Key, packed []byte, now time.Time) error {
+	if key.Container == "" {
+		return s.restoreFleet(key, packed, now)
+	}
 	s.mutex.RLock()
 	pool, history := s.find(key)
 	needed := pool != nil && (history == nil || !history.restored)

@@ -203,10 +203,8 @@ func (s *Store) fleet(key Key) (*pool, *fleet) {
 	return pool, track.fleet
 }
 
-// FleetCheckpoint returns the spans of a workload in a compact form of at most `most` bytes; nil without any, or if the
-// source keeps the past itself. stored is the checkpoint in the recommendation. If it was made from the same spans, it
-// is returned unchanged.
-func (s *Store) FleetCheckpoint(key Key, most int, stored []byte) []byte {
+// fleetCheckpoint returns the spans of a workload, like Checkpoint. Until they have been read, it returns the stored ones.
+func (s *Store) fleetCheckpoint(key Key, most int, stored []byte) []byte {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	pool, f := s.fleet(key)
@@ -221,19 +219,19 @@ func (s *Store) FleetCheckpoint(key Key, most int, stored []byte) []byte {
 		return stored
 	}
 	kept := f.kept
+	kept.Step = pool.fleets.step
 	for i := range kept.Known {
-		kept.Known[i] = kept.Known[i].Or(f.past[i])
+		known := kept.Known[i].Or(f.past[i])
+		kept.Known[i], kept.At = known, max(kept.At, 60*(known.First+int64(len(known.Counts))))
 	}
-	kept.Step, kept.At = pool.fleets.step, f.to*int64(pool.fleets.step/time.Minute)
 	data := codec.PackFleet(kept, most)
 	f.packed = packed{f.version, most, maphash.Bytes(seed, data)}
 	return data
 }
 
-// RestoreFleet adds the spans of a checkpoint, once in the lifetime of the workload's history. It does nothing if no
-// policy wants them, or if the source keeps the past itself: then they are read again. An error means that the
-// checkpoint is unusable.
-func (s *Store) RestoreFleet(key Key, stored []byte, now time.Time) error {
+// restoreFleet adds the spans of a checkpoint, like Restore. It does nothing if the source keeps the past itself: then
+// they are read again.
+func (s *Store) restoreFleet(key Key, stored []byte, now time.Time) error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	pool, f := s.fleet(key)
@@ -272,7 +270,7 @@ func (f *fleets) usable(past codec.Fleet, most func() usage.Most, now time.Time)
 		return fmt.Errorf("%g cores or %g bytes are more than any node has", highest[recommender.CPU], highest[recommender.Memory])
 	case past.Step != f.step:
 		return fmt.Errorf("it has steps of %s, not %s", past.Step, f.step)
-	case at.After(now.Add(time.Hour)):
+	case at.After(now.Add(2 * time.Hour)):
 		return fmt.Errorf("it is from the future: %s", at.UTC().Format(time.RFC3339))
 	case at.Before(now.Add(-f.window())):
 		return fmt.Errorf("it is from %s, before the history window", at.UTC().Format(time.RFC3339))

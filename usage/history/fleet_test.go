@@ -406,3 +406,106 @@ func TestSpansLeaveWithTheWindow(t *testing.T) {
 	within(t, s.Spans(pods("web"), recommender.CPU), 1, 0, 200)
 	assert.False(t, math.IsNaN(s.Spans(pods("web"), recommender.CPU)[0].Least))
 }
+
+// TestANewLeaderContinuesWithTheSpans although its source forgets: it knows what the one before knew.
+func TestANewLeaderContinuesWithTheSpans(t *testing.T) {
+	swing := func(at time.Time) (float64, bool) { return 0.1 + float64(at.Unix()/60%100)/100, true }
+	source := &fake{pods: []fakePod{web("aaaaa", swing), web("bbbbb", always(0.2))}}
+	forgets := func() *history.Store {
+		return history.New(history.Options{
+			Dial:    func(usage.SourceSettings) (usage.Source, error) { return source, nil },
+			Forgets: func(usage.SourceSettings) bool { return true },
+		})
+	}
+	old := forgets()
+	require.NoError(t, old.Want(scaled("web")))
+	assert.Equal(t, []byte("stored"), old.Checkpoint(pods("web"), 12<<10, []byte("stored")), "nothing has been read yet")
+	read(t, old, now)
+	stored := old.Checkpoint(pods("web"), 12<<10, nil)
+	t.Logf("%d bytes", len(stored))
+	require.NotEmpty(t, stored)
+	assert.LessOrEqual(t, len(stored), 4096)
+	assert.Equal(t, stored, old.Checkpoint(pods("web"), 12<<10, stored))
+	assert.LessOrEqual(t, len(old.Checkpoint(pods("web"), 500, stored)), 500)
+
+	source.set(func(f *fake) { f.pods = nil })
+	s := forgets()
+	require.NoError(t, s.Restore(pods("web"), stored, now), "no policy wants it")
+	require.NoError(t, s.Want(scaled("web")))
+	require.NoError(t, s.Restore(pods("web"), stored, now))
+	fill(t, s, now)
+	assert.Equal(t, stored, s.Checkpoint(pods("web"), 12<<10, nil), "nothing is new")
+	read(t, s, now.Add(30*time.Minute))
+	assert.Equal(t, old.Spans(pods("web"), recommender.CPU), s.Spans(pods("web"), recommender.CPU))
+	assert.Equal(t, old.Spans(key("web"), recommender.Memory), s.Spans(key("web"), recommender.Memory))
+	before, c := old.Covered(pods("web"), recommender.CPU), s.Covered(pods("web"), recommender.CPU)
+	assert.InDelta(t, before.Known, c.Known, 90)
+	assert.LessOrEqual(t, c.Known, c.Of)
+	require.NoError(t, s.Restore(pods("web"), []byte("garbage"), now), "once")
+
+	odd := forgets()
+	require.NoError(t, odd.Want(scaled("web")))
+	require.ErrorContains(t, odd.Restore(pods("web"), []byte("garbage"), now), "cannot be used")
+	require.NoError(t, odd.Restore(pods("web"), []byte("garbage"), now), "it was said once")
+	for name, at := range map[string]time.Time{"it is from the future": now.Add(-3 * time.Hour), "before the history window": now.Add(48 * time.Hour)} {
+		s := forgets()
+		require.NoError(t, s.Want(scaled("web")))
+		require.ErrorContains(t, s.Restore(pods("web"), stored, at), name)
+		assert.Empty(t, s.Spans(pods("web"), recommender.CPU))
+	}
+}
+
+func TestASourceThatKeepsThePastNeedsNoCheckpointOfSpans(t *testing.T) {
+	s := newStore(&fake{pods: []fakePod{web("aaaaa", always(0.2))}})
+	require.NoError(t, s.Want(scaled("web")))
+	read(t, s, now)
+	assert.Nil(t, s.Checkpoint(pods("web"), 12<<10, []byte("stored")))
+	require.NoError(t, s.Restore(pods("web"), []byte("garbage"), now))
+}
+
+func TestImplausibleSpansOfACheckpoint(t *testing.T) {
+	source := &fake{pods: []fakePod{web("aaaaa", always(200))}}
+	options := history.Options{
+		Dial:    func(usage.SourceSettings) (usage.Source, error) { return source, nil },
+		Forgets: func(usage.SourceSettings) bool { return true },
+	}
+	s := history.New(options)
+	require.NoError(t, s.Want(scaled("web")))
+	read(t, s, now)
+	stored := s.Checkpoint(pods("web"), 12<<10, nil)
+	options.Most = func() usage.Most { return usage.MostOn(64, 1<<40) }
+	s = history.New(options)
+	require.NoError(t, s.Want(scaled("web")))
+	require.ErrorContains(t, s.Restore(pods("web"), stored, now), "more than any node has")
+}
+
+func BenchmarkFleets(b *testing.B) {
+	for _, count := range []int{0, 1000} {
+		b.Run(fmt.Sprint(count), func(b *testing.B) {
+			source, interest := &fake{}, history.Interest{Policy: "p", Namespace: "shop", Source: weekSettings()}
+			for i := range 1000 {
+				name := fmt.Sprint("app", i)
+				for j := range 5 {
+					source.pods = append(source.pods, fakePod{namespace: "shop", pod: fmt.Sprint(name, "-7d4f8c9b6-aaaa", j), container: "app", cpu: always(0.1 * float64(j+1)), memory: always(1 << 20)})
+				}
+				interest.Workloads = append(interest.Workloads, history.Workload{Kind: v1alpha1.KindDeployment, Name: name, Containers: []string{"app"}, Fleet: i < count})
+			}
+			s := newStore(source)
+			require.NoError(b, s.Want(interest))
+			at := now
+			for s.Refresh(b.Context(), at) {
+			}
+			b.ReportMetric(float64(s.Held())/1000, "held-B/workload")
+			source.take()
+			b.ReportAllocs()
+			steps := 0
+			for b.Loop() {
+				at = at.Add(step)
+				steps++
+				for s.Refresh(b.Context(), at) {
+				}
+			}
+			b.ReportMetric(float64(len(source.take()))/float64(steps), "queries/op")
+		})
+	}
+}
