@@ -289,6 +289,40 @@ func TestPlanWithOnlyBlockedResourcesIsRefused(t *testing.T) {
 	assert.False(t, refusal.Transient)
 }
 
+// TestHPAKeepsTheRange: a request moves only within the range that keeps the number of replicas.
+func TestHPAKeepsTheRange(t *testing.T) {
+	within := func(least, most recommender.Amount) GateInput {
+		return world(func(w *GateInput) {
+			w.Workload.HPA = map[string]Held{"app": {By: "web", Of: [2]bool{true, false}, Kept: [2]*recommender.Kept{{Least: least, Most: most}}}}
+		})
+	}
+	for _, tc := range []struct {
+		what string
+		in   GateInput
+		want recommender.Size
+		why  string
+	}{
+		{"within", within(250, 0), size(250, 500, 256, 512), ""},
+		{"below", within(251, 0), size(500, 1000, 256, 512), "HorizontalPodAutoscaler web keeps the number of replicas only with a cpu request from 251m up, not with 250m"},
+		{"above", within(100, 249), size(500, 1000, 256, 512), "HorizontalPodAutoscaler web keeps the number of replicas only with a cpu request from 100m to 249m, not with 250m"},
+	} {
+		plan, refusal := Admit(web(), mustPlan(t, web(), wish(size(250, 500, 256, 512))), tc.in)
+		require.Nil(t, refusal, tc.what)
+		assert.Equal(t, tc.want, specOf(plan.Apply(web()))["app"], "limits follow, and memory is not concerned: %s", tc.what)
+		if tc.why == "" {
+			assert.Empty(t, plan.LeftOut)
+		} else if assert.Len(t, plan.LeftOut, 1, tc.what) {
+			check(t, ReasonHPA, &plan.LeftOut[0])
+			assert.Equal(t, tc.why, plan.LeftOut[0].Message)
+		}
+	}
+	undo := mustPlan(t, web(), wish(size(100, 200, 256, 512)))
+	undo.Wave = WaveUndo
+	plan, refusal := Admit(web(), undo, within(251, 0))
+	require.Nil(t, refusal)
+	assert.Equal(t, size(100, 200, 256, 512), specOf(plan.Apply(web()))["app"], "no range holds an undo")
+}
+
 func TestHPANeverBlocksAnOOMFloor(t *testing.T) {
 	plan := mustPlan(t, web(), wish(size(1000, 2000, 1024, 2048))).AsUrgent()
 	plan, refusal := Admit(web(), plan, world(func(w *GateInput) { w.Workload.HPA = map[string]Held{"": {By: "web", Of: [2]bool{true, true}}} }))

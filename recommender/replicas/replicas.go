@@ -39,40 +39,59 @@ type Fleet struct {
 
 // Desired is the number of replicas that the HPA asks for if each pod requests this much, in the unit of usage: before
 // behavior and stabilization, which depend on nothing but this number. Without ready pods or a request the HPA does
-// nothing, and Desired is Current.
+// nothing, and Desired is Current. A number of replicas that is out of bounds is brought within them, whatever is used.
+//
+// Two differences are known. HPA rounds the usage that it assumes of a missing pod down to a thousandth of the unit's
+// base (1m of CPU), if Target is above 100. And its numbers overflow where utilization is above most.
 func (s Scaler) Desired(f Fleet, request float64) int32 {
-	if f.Ready <= 0 || request <= 0 {
+	switch {
+	case f.Current == 0: // which disables the HPA
+		return 0
+	case f.Current != s.clamp(f.Current):
+		return s.clamp(f.Current)
+	case f.Ready <= 0 || request <= 0:
 		return f.Current
 	}
 	return s.desired(&f, shares(f.Usage, f.Ready, request))
 }
 
-// most is the largest utilization that is told apart from larger ones, in percent.
+// most is the largest utilization of which HPA computes with, in percent.
 const most = math.MaxInt32
+
+// inexact is how far off a result of few floating-point operations may be, with room.
+const inexact = 1e-12
 
 // shares is the utilization of the ready pods added up, in whole percent. All that an HPA computes depends on it: it
 // divides it by a number of pods and rounds down.
 func shares(usage float64, ready int32, request float64) int64 {
-	return int64(min(math.Floor(100*usage*float64(ready)/request), most*float64(ready)))
+	all := 100 * usage * float64(ready) / request
+	whole := math.Round(all) // HPA divides integers, so that nothing is missing from a whole number
+	if math.Abs(all-whole) > whole*inexact/10 {
+		whole = math.Floor(all)
+	}
+	return int64(min(whole, most*float64(ready)))
 }
 
 // desired is Desired at shares.
 func (s Scaler) desired(f *Fleet, shares int64) int32 {
 	ratio := float64(shares/int64(f.Ready)) / float64(s.Target)
-	unready := f.Unready
+	unready, missing := f.Unready, f.Missing
 	if ratio <= 1 {
 		unready = 0
 	}
-	if unready+f.Missing == 0 {
+	if ratio == 1 {
+		missing = 0
+	}
+	if unready+missing == 0 {
 		if s.within(ratio) {
 			return s.clamp(f.Current)
 		}
 		return s.clamp(ceil(ratio * float64(f.Ready)))
 	}
 	// Pods without a usage of their own take part with an assumed one.
-	pods := f.Ready + unready + f.Missing
+	pods := f.Ready + unready + missing
 	if ratio < 1 {
-		shares += int64(f.Missing) * int64(max(100, s.Target))
+		shares += int64(missing) * int64(max(100, s.Target))
 	}
 	again := float64(shares/int64(pods)) / float64(s.Target)
 	if s.within(again) || ratio < 1 && again > 1 || ratio > 1 && again < 1 {
@@ -113,6 +132,21 @@ type Kept struct {
 	Points int
 }
 
+// Margin is for usage that the history does not show: swings within the minutes that it has the means of, and the time
+// to come. On public traces the HPAs asked for the same number of replicas at each of its syncs with this margin, but
+// not without one (docs/hpa-replicas.md).
+const Margin = 0.1
+
+// WithMargin returns the requests that keep the number also if usage is up to a margin above or below what was measured.
+// They always include the present request. Below and Above stay as they are: what would have happened at a bound without
+// the margin.
+func (k Kept) WithMargin(request, margin float64) Kept {
+	const included = 1 - 1e-8 // a bound that is not part of the range
+	k.Least = max(k.Least, min(k.Least*(1+margin), request*included))
+	k.Greatest = max(min(k.Greatest, request), k.Greatest/(1+margin))
+	return k
+}
+
 // Change is a moment at which another request would have led to another number of replicas.
 type Change struct {
 	// At is when.
@@ -133,31 +167,39 @@ func (s Scaler) Keep(spans []Span, request float64) Kept {
 	if request <= 0 {
 		return Kept{}
 	}
-	var p plateau
+	var known plateaus
 	for i := range spans {
 		span := &spans[i]
 		if span.Ready <= 0 {
 			continue
 		}
-		f := Fleet{Current: span.Ready + span.Unready, Ready: span.Ready, Unready: span.Unready}
-		low, high := shares(span.Least, span.Ready, request), shares(span.Greatest, span.Ready, request)
+		if !span.valid() {
+			return Kept{Least: request, Greatest: request, Points: len(spans)}
+		}
+		f := Fleet{Current: s.clamp(span.Ready + span.Unready), Ready: span.Ready, Unready: span.Unready}
+		least, greatest := span.Least*(1-inexact), span.Greatest*(1+inexact)
+		high := shares(greatest, span.Ready, request)
 		asked := s.desired(&f, high)
-		if least := s.desired(&f, low); least != asked {
+		if other := s.desired(&f, shares(least, span.Ready, request)); other != asked {
 			return Kept{Least: request, Greatest: request, Points: len(spans),
-				Below: span.greatest(least, asked), Above: span.least(asked, least)}
+				Below: span.greatest(other, asked), Above: span.least(asked, other)}
 		}
-		if p.fleet != f || p.asked != asked {
-			p = s.plateauOf(f, high, asked)
-		}
+		p := known.find(s, &f, high, asked)
 		sum := 100 * float64(span.Ready)
-		if least := sum * span.Greatest / float64(p.highest+1); p.highest < p.most() && least > kept.Least {
-			kept.Least, kept.Below = least, span.greatest(asked, s.desired(&f, p.highest+1))
+		if bound := sum * greatest / float64(p.highest+1); bound > kept.Least {
+			kept.Least, kept.Below = bound, span.greatest(asked, s.desired(&f, p.highest+1))
 		}
-		if greatest := sum * span.Least / float64(p.lowest); p.lowest > 0 && greatest < kept.Greatest {
-			kept.Greatest, kept.Above = greatest, span.least(asked, s.desired(&f, p.lowest-1))
+		if bound := sum * least / float64(p.lowest); p.lowest > 0 && bound < kept.Greatest {
+			kept.Greatest, kept.Above = bound, span.least(asked, s.desired(&f, p.lowest-1))
 		}
 	}
+	kept.Least, kept.Greatest = min(kept.Least, request), max(kept.Greatest, request)
 	return kept
+}
+
+// valid reports whether the numbers of the span can be: they come from a checkpoint.
+func (s *Span) valid() bool {
+	return 0 <= s.Least && s.Least <= s.Greatest && !math.IsInf(s.Greatest, 1) && 0 <= s.Unready && s.Ready < most/2 && s.Unready < most/2
 }
 
 // greatest and least are changes at the greatest and at the least usage of the span.
@@ -176,23 +218,37 @@ type plateau struct {
 	lowest, highest int64
 }
 
-func (p *plateau) most() int64 { return most * int64(p.fleet.Ready) }
+// plateaus are those found last. A history has few, in any order.
+type plateaus [64]plateau
 
-// plateauOf finds the plateau around some shares.
-func (s Scaler) plateauOf(f Fleet, at int64, asked int32) plateau {
-	p := plateau{fleet: f, asked: asked}
-	p.highest = s.last(&f, at, p.most(), asked)
-	p.lowest = s.last(&f, at, 0, asked)
+// find the plateau around some shares.
+func (known *plateaus) find(s Scaler, f *Fleet, at int64, asked int32) *plateau {
+	const odd = 0x9e3779b1 // spreads similar numbers
+	p := &known[((uint32(f.Ready)*odd+uint32(f.Unready))*odd+uint32(asked))*odd>>26]
+	if p.fleet != *f || p.asked != asked {
+		*p = plateau{*f, asked, s.last(f, at, 0, asked), s.last(f, at, most*int64(f.Ready), asked)}
+	}
 	return p
 }
 
-// last returns the shares nearest to an end at which the HPA still asks for a number, by bisection from shares at which
-// it does.
+// last returns the shares nearest to an end at which the HPA still asks for a number: from shares at which it does, in
+// steps that double, and then by bisection.
 func (s Scaler) last(f *Fleet, in, end int64, asked int32) int64 {
 	if s.desired(f, end) == asked {
 		return end
 	}
-	for out := end; in-out > 1 || out-in > 1; {
+	out := end
+	for step := sign(end - in); ; step *= 2 {
+		if next := in + step; (next-end)*step >= 0 {
+			break
+		} else if s.desired(f, next) == asked {
+			in = next
+		} else {
+			out = next
+			break
+		}
+	}
+	for out-in > 1 || in-out > 1 {
 		if mid := in + (out-in)/2; s.desired(f, mid) == asked {
 			in = mid
 		} else {
@@ -200,4 +256,11 @@ func (s Scaler) last(f *Fleet, in, end int64, asked int32) int64 {
 		}
 	}
 	return in
+}
+
+func sign(n int64) int64 {
+	if n < 0 {
+		return -1
+	}
+	return 1
 }
