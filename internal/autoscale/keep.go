@@ -240,13 +240,16 @@ func (f *Fleet) keep(b Binding, scaler replicas.Scaler, of request, kept *recomm
 	for _, mean := range present {
 		now += mean
 	}
-	all := scaler.Keep(past.Spans, now)
-	least, most := f.share(all, of, present)
-	below, above := instead(b.HPA, all.Below), instead(b.HPA, all.Above)
+	bare := scaler.Keep(past.Spans, now)
+	bareLeast, bareMost := f.share(bare, of, present)
+	least, most := f.share(bare.WithMargin(now, replicas.Margin), of, present)
+	below, above := instead("less", of, bareLeast, b.HPA, bare.Below), instead("more", of, bareMost, b.HPA, bare.Above)
 	switch mean := present[of.container]; {
-	case all.Least >= all.Greatest:
-		return time.Time{}, fmt.Sprintf("no other request is proven to keep the number of replicas: with less than %s, %s, and with more, %s",
-			format(of.resource, mean), below, above)
+	case bare.Least >= bare.Greatest:
+		return time.Time{}, fmt.Sprintf("no other request is proven to keep the number of replicas, because it follows the usage: HorizontalPodAutoscaler %s asks for %d replicas at %s, and for %d at %s",
+			b.HPA, bare.Below.Instead, minute(bare.Below.At), bare.Above.Instead, minute(bare.Above.At))
+	case float64(least) >= mean && most > 0 && float64(most) <= mean:
+		return time.Time{}, fmt.Sprintf("no other request than %s is proven to keep the number of replicas: %s, and %s", format(of.resource, mean), below, above)
 	case !within(&recommender.Kept{Least: least, Most: most}, mean):
 		return time.Time{}, fmt.Sprintf("the present request %s of container %s is not within its part of the range of the pod's request",
 			format(of.resource, mean), of.container)
@@ -255,10 +258,10 @@ func (f *Fleet) keep(b Binding, scaler replicas.Scaler, of request, kept *recomm
 		return time.Time{}, why
 	}
 	if least > kept.Least {
-		kept.Least, kept.Below = least, "with less, "+below
+		kept.Least, kept.Below = least, below
 	}
 	if most > 0 && (kept.Most == 0 || most < kept.Most) {
-		kept.Most, kept.Above = most, "with more, "+above
+		kept.Most, kept.Above = most, above
 	}
 	return past.Since, ""
 }
@@ -396,12 +399,14 @@ func within(k *recommender.Kept, mean float64) bool {
 	return mean >= float64(k.Least) && (k.Most == 0 || mean <= float64(k.Most))
 }
 
-// instead writes what an HPA would have done at a time.
-func instead(hpa string, c replicas.Change) string {
+// instead writes what an HPA would have done at a time with less or more than a request. attune stays away from it by a
+// margin, for usage that the history does not show.
+func instead(with string, of request, bound recommender.Amount, hpa string, c replicas.Change) string {
 	if c.At.IsZero() {
-		return fmt.Sprintf("HorizontalPodAutoscaler %s would have asked for another number of replicas", hpa)
+		return fmt.Sprintf("with %s, HorizontalPodAutoscaler %s would have asked for another number of replicas", with, hpa)
 	}
-	return fmt.Sprintf("HorizontalPodAutoscaler %s would have asked for %d replicas instead of %d at %s", hpa, c.Instead, c.Asked, minute(c.At))
+	return fmt.Sprintf("with %s than %s, HorizontalPodAutoscaler %s would have asked for %d replicas instead of %d at %s; the margin is %v %%",
+		with, recommender.Format(of.resource, bound), hpa, c.Instead, c.Asked, minute(c.At), 100*replicas.Margin)
 }
 
 func named(hpas []string) string {

@@ -71,18 +71,18 @@ func scaled(hpas ...autoscalingv2.HorizontalPodAutoscaler) autoscale.Holds {
 }
 
 // TestKeepProvesTheLeastRequest: 2 replicas use at most 300m. With a target of 70 %, 78 % of the request are the first
-// utilization above the tolerance: a request of 300m / 0.78 is the first that leads to 3 replicas.
+// utilization above the tolerance: a request of 300m / 0.78 is the first that leads to 3 replicas. The margin is 10 %.
 func TestKeepProvesTheLeastRequest(t *testing.T) {
 	holds := scaled(hpa("web", ofPods("cpu", utilization(70)))).Keep([]string{"app"}, nil, fleet(one, quiet(2, 300)))
 	assert.Nil(t, holds.On("app", cpu))
 	proof := holds.Kept("app", cpu)
 	require.NotNil(t, proof)
 	assert.Equal(t, recommender.Kept{
-		Least: 385, By: "HorizontalPodAutoscaler web", Reason: resize.ReasonHPA,
-		Below: "with less, HorizontalPodAutoscaler web would have asked for 3 replicas instead of 2 at 2026-11-26 10:00 UTC",
+		Least: 424, By: "HorizontalPodAutoscaler web", Reason: resize.ReasonHPA,
+		Below: "with less than 385m, HorizontalPodAutoscaler web would have asked for 3 replicas instead of 2 at 2026-11-26 10:00 UTC; the margin is 10 %",
 	}, proof.Kept)
 	assert.Equal(t, "cpu", proof.Stored.Resource)
-	assert.Equal(t, "385m", proof.Stored.Least.String())
+	assert.Equal(t, "424m", proof.Stored.Least.String())
 	assert.Nil(t, proof.Stored.Most)
 	assert.Equal(t, []string{"web"}, proof.Stored.HPAs)
 	assert.Equal(t, at.Add(24*time.Hour), proof.Stored.ValidUntil.Time)
@@ -91,7 +91,7 @@ func TestKeepProvesTheLeastRequest(t *testing.T) {
 
 	held := holds.Gate([]v1alpha1.ContainerTarget{{Name: "app"}}, nil, at)["app"]
 	assert.True(t, held.Of[cpu])
-	assert.EqualValues(t, 385, held.Kept[cpu].Least)
+	assert.EqualValues(t, 424, held.Kept[cpu].Least)
 }
 
 // TestKeepBlocksWhatIsNotKnown: the block stays, and says why.
@@ -99,6 +99,8 @@ func TestKeepBlocksWhatIsNotKnown(t *testing.T) {
 	usual := hpa("web", ofPods("cpu", utilization(70)))
 	dynamic := quiet(2, 2000)
 	dynamic.Spans[0].GreatestAt = at.Add(-time.Hour).Unix()
+	narrow := quiet(2, 760)
+	narrow.Spans = append(narrow.Spans, replicas.Span{Ready: 9, Least: 650, Greatest: 700, LeastAt: narrow.Spans[0].LeastAt, GreatestAt: narrow.Spans[0].GreatestAt})
 	short, old, failed := quiet(2, 300), quiet(2, 300), autoscale.Past{Why: errors.New("the server answered 503")}
 	short.Since = at.Add(-24 * time.Hour)
 	old.Until = at.Add(-25 * time.Hour)
@@ -112,8 +114,10 @@ func TestKeepBlocksWhatIsNotKnown(t *testing.T) {
 	}{
 		{"the setting is Block", nil, one, quiet(2, 300), true, "another request would change the number of replicas"},
 		{"usage that leads to two numbers", nil, one, dynamic, false,
-			"no other request is proven to keep the number of replicas: with less than 1, HorizontalPodAutoscaler web would have asked for 6 replicas instead of 2 at 2026-11-28 11:00 UTC, " +
-				"and with more, HorizontalPodAutoscaler web would have asked for 2 replicas instead of 6 at 2026-11-26 10:00 UTC"},
+			"no other request is proven to keep the number of replicas, because it follows the usage: HorizontalPodAutoscaler web asks for 6 replicas at 2026-11-28 11:00 UTC, and for 2 at 2026-11-26 10:00 UTC"},
+		{"a range that is narrower than the margin", nil, one, narrow, false,
+			"no other request than 1 is proven to keep the number of replicas: with less than 975m, HorizontalPodAutoscaler web would have asked for 3 replicas instead of 2 at 2026-11-26 10:00 UTC; the margin is 10 %, " +
+				"and with more than 1031m, HorizontalPodAutoscaler web would have asked for 8 replicas instead of 9 at 2026-11-26 10:00 UTC; the margin is 10 %"},
 		{"no history", nil, one, autoscale.Past{}, false, "the mean usage and the number of pods are not known yet"},
 		{"a history that cannot be read", nil, one, failed, false, "the mean usage and the number of pods are not known: the server answered 503"},
 		{"a short history", nil, one, short, false, "the mean usage and the number of pods are known since 2026-11-27 12:00 UTC; enough at 2026-12-03 19:12 UTC if no sample is missing"},
@@ -165,17 +169,17 @@ func TestKeepWithSeveralMetrics(t *testing.T) {
 	f := fleet(one, quiet(2, 300))
 	two := scaled(hpa("a", ofPods("cpu", utilization(70))), hpa("b", ofContainer("app", "cpu", utilization(50)))).Keep([]string{"app"}, nil, f)
 	require.NotNil(t, two.Kept("app", cpu))
-	assert.EqualValues(t, 300*100/56+1, two.Kept("app", cpu).Least, "the target of 50 %% is the stricter one: 55 %% are within the tolerance")
+	assert.EqualValues(t, 330*100/56+1, two.Kept("app", cpu).Least, "the target of 50 %% is the stricter one: 55 %% are within the tolerance")
 	assert.Equal(t, "each of the HorizontalPodAutoscalers a, b", two.Kept("app", cpu).By)
 	assert.Contains(t, two.Kept("app", cpu).Below, "HorizontalPodAutoscaler b")
 
 	own := hpa("web", ofPods("cpu", utilization(70)))
 	own.Spec.Behavior = &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleUp: &autoscalingv2.HPAScalingRules{Tolerance: ptr.To(resource.MustParse("0.5"))}}
 	tolerant := scaled(own).Keep([]string{"app"}, nil, f)
-	assert.EqualValues(t, 300*100/106+1, tolerant.Kept("app", cpu).Least, "105 %% are within its own tolerance")
+	assert.EqualValues(t, 330*100/106+1, tolerant.Kept("app", cpu).Least, "105 %% are within its own tolerance")
 
 	operator := autoscale.Autoscalers{HPAs: []autoscalingv2.HorizontalPodAutoscaler{hpa("web", ofPods("cpu", utilization(70)))}, Tolerance: 0.5}
-	assert.EqualValues(t, 300*100/106+1, operator.Of(web()).Keep([]string{"app"}, nil, f).Kept("app", cpu).Least, "the operator's")
+	assert.EqualValues(t, 330*100/106+1, operator.Of(web()).Keep([]string{"app"}, nil, f).Kept("app", cpu).Least, "the operator's")
 }
 
 // TestKeepDividesTheRangeOfAPod: the sum of the containers' least requests is above the least request of the pod, with
@@ -185,16 +189,16 @@ func TestKeepDividesTheRangeOfAPod(t *testing.T) {
 	present := map[string]string{"app": "1", "side": "200m", "proxy": "300m"}
 	holds := web.Keep([]string{"app", "side"}, nil, fleet(running(present), quiet(2, 702)))
 	app, side := holds.Kept("app", cpu).Least, holds.Kept("side", cpu).Least
-	assert.EqualValues(t, (702*100/78-300)*1000/1200+1, app, "900m of the pod, without the 300m of proxy, like 1000m to 200m")
-	assert.EqualValues(t, (702*100/78-300)*200/1200+1, side)
+	assert.EqualValues(t, (702*110/78-300)*1000/1200+1, app, "990m of the pod, without the 300m of proxy, like 1000m to 200m")
+	assert.EqualValues(t, (702*110/78-300)*200/1200+1, side)
 
-	present["app"], present["side"] = "501m", "200m"
+	present["app"], present["side"] = "600m", "200m"
 	half := web.Keep([]string{"app", "side"}, nil, fleet(running(present), quiet(2, 702)))
 	assert.Equal(t, [2]recommender.Amount{app, side}, [2]recommender.Amount{half.Kept("app", cpu).Least, half.Kept("side", cpu).Least},
 		"the division does not change while pods are resized")
 
 	ofApp := scaled(hpa("web", ofContainer("app", "cpu", utilization(70)))).Keep([]string{"app", "side"}, nil, fleet(running(present), quiet(2, 300)))
-	assert.EqualValues(t, 385, ofApp.Kept("app", cpu).Least)
+	assert.EqualValues(t, 424, ofApp.Kept("app", cpu).Least)
 	assert.Nil(t, ofApp.Kept("side", cpu))
 	assert.Nil(t, ofApp.On("side", cpu), "the HPA does not count it")
 }
@@ -211,7 +215,7 @@ func TestStoredProofs(t *testing.T) {
 			assert.Nil(t, h.Kept("app", cpu))
 			return hold.Message
 		}
-		assert.EqualValues(t, 385, h.Kept("app", cpu).Least)
+		assert.EqualValues(t, 424, h.Kept("app", cpu).Least)
 		return ""
 	}
 	assert.Empty(t, stands(scaled(usual), f))
