@@ -247,6 +247,9 @@ func (s *Store) restoreFleet(key Key, stored []byte, now time.Time) error {
 		return fmt.Errorf("the history of the replicas cannot be used: %w", err)
 	}
 	f.past = past.Known
+	if wanted := pool.track(key.Namespace, key.workload()).wanted; len(wanted) > 0 && !past.Has(wanted) {
+		past.Each(func(m *codec.Means) { m.Since = past.At })
+	}
 	f.kept.Merge(past, now.Unix()/60)
 	f.version++
 	f.charge(pool.namespaces[key.Namespace].share)

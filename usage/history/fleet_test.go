@@ -509,3 +509,28 @@ func BenchmarkFleets(b *testing.B) {
 		})
 	}
 }
+
+// TestACheckpointOfOtherContainers: the containers changed while no operator ran. The sums before that are of other pods.
+func TestACheckpointOfOtherContainers(t *testing.T) {
+	long := now.Add(-48 * time.Hour)
+	source := &fake{pods: []fakePod{alive(web("aaaaa", nil), long, now, 0.2, 1<<20)}}
+	old := forgetful(source)
+	of := scaled("web")
+	of.Workloads[0].Containers = []string{"app"}
+	require.NoError(t, old.Want(of))
+	read(t, old, now)
+	stored := old.Checkpoint(pods("web"), 12<<10, nil)
+	require.NotNil(t, stored)
+	for _, c := range []struct {
+		containers []string
+		known      bool
+	}{{[]string{"app"}, true}, {[]string{"app", "side"}, false}, {[]string{"side"}, false}} {
+		s := forgetful(&fake{})
+		of.Workloads[0].Containers = c.containers
+		require.NoError(t, s.Want(of))
+		require.NoError(t, s.Restore(pods("web"), stored, now))
+		read(t, s, now)
+		covered := s.Covered(pods("web"), recommender.CPU)
+		assert.Equal(t, c.known, !covered.Since.IsZero() && covered.Until.Sub(covered.Since) > time.Hour, "%v: %+v", c.containers, covered)
+	}
+}
