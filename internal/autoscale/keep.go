@@ -254,7 +254,7 @@ func (f *Fleet) keep(b Binding, scaler replicas.Scaler, of request, kept *recomm
 		return time.Time{}, fmt.Sprintf("the present request %s of container %s is not within its part of the range of the pod's request",
 			format(of.resource, mean), of.container)
 	}
-	if why := f.outside(all, of.resource, present); why != "" {
+	if why := f.outside(bare, of.resource, present); why != "" {
 		return time.Time{}, why
 	}
 	if least > kept.Least {

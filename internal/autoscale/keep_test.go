@@ -315,3 +315,14 @@ func TestAProofFromAheadIsVoid(t *testing.T) {
 	f.Now = at
 	assert.Nil(t, scaled(usual).WithKept(stored, f).Kept("app", cpu))
 }
+
+// TestTheGateKeepsTheRangeOfMemoryAfterOOMKills: an OOM kill may raise the limit, and no request out of its range.
+func TestTheGateKeepsTheRangeOfMemoryAfterOOMKills(t *testing.T) {
+	pods := running(map[string]string{"app": "1"})
+	pods[0].Spec.Containers[0].Resources.Requests[corev1.ResourceMemory] = *resource.NewQuantity(1000, resource.BinarySI)
+	holds := scaled(hpa("web", ofPods("memory", utilization(70)))).Keep([]string{"app"}, nil, fleet(pods, quiet(2, 300)))
+	target := v1alpha1.ContainerTarget{Name: "app", Holds: []v1alpha1.Hold{{Resource: "memory", Reason: string(recommender.StaleData)}}}
+	floors := []v1alpha1.Floor{{Container: "app", Reason: "oomkill", Resource: "memory", LearnedAt: metav1.NewTime(at), Amount: resource.MustParse("1Gi")}}
+	require.NotZero(t, resize.OOMFloor(target, floors, at))
+	assert.NotNil(t, holds.Gate([]v1alpha1.ContainerTarget{target}, floors, at)["app"].Kept[memory])
+}
