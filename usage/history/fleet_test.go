@@ -479,6 +479,21 @@ func TestImplausibleSpansOfACheckpoint(t *testing.T) {
 	require.ErrorContains(t, s.Restore(pods("web"), stored, now), "more than any node has")
 }
 
+func TestNothingIsAllocatedAtRest(t *testing.T) {
+	source := &fake{pods: []fakePod{web("aaaaa", always(0.2))}}
+	s := newStore(source)
+	require.NoError(t, s.Want(deployment("web")))
+	read(t, s, now)
+	alone := s.Held()
+	without := testing.AllocsPerRun(10, func() { s.Refresh(t.Context(), now) })
+	require.NoError(t, s.Want(scaled("web")))
+	read(t, s, now)
+	assert.InDelta(t, without, testing.AllocsPerRun(10, func() { s.Refresh(t.Context(), now) }), 0)
+	assert.LessOrEqual(t, s.Held()-alone, int64(1024), "of constant usage")
+	require.NoError(t, s.Want(deployment("web")))
+	assert.Equal(t, alone, s.Held())
+}
+
 func BenchmarkFleets(b *testing.B) {
 	for _, count := range []int{0, 1000} {
 		b.Run(fmt.Sprint(count), func(b *testing.B) {
@@ -495,7 +510,6 @@ func BenchmarkFleets(b *testing.B) {
 			at := now
 			for s.Refresh(b.Context(), at) {
 			}
-			b.ReportMetric(float64(s.Held())/1000, "held-B/workload")
 			source.take()
 			b.ReportAllocs()
 			steps := 0
@@ -506,6 +520,7 @@ func BenchmarkFleets(b *testing.B) {
 				}
 			}
 			b.ReportMetric(float64(len(source.take()))/float64(steps), "queries/op")
+			b.ReportMetric(float64(s.Held())/1000, "held-B/workload")
 		})
 	}
 }
