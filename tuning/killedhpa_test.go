@@ -6,14 +6,17 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/replicas"
 	"attune.io/attune/tuning"
 )
 
@@ -100,4 +103,49 @@ func TestAKillThatWasAnsweredIsNotUrgent(t *testing.T) {
 	w.Rec.Status.Floors = nil
 	d := tuning.Decide(w)
 	assert.Equal(t, "1395864372", d.Status.Floors[0].Amount.AsDec().String(), "learned again at the original limit, once the status was lost")
+}
+
+// Where the memory request may change within a range (memory.hpa: Keep), an answer to an OOM kill does not leave it either,
+// unless the killed pod is Guaranteed.
+func TestAKillUnderAMemoryHPAMovesNoRequestOutOfItsRange(t *testing.T) {
+	const floor = 1332 * mi
+	for name, tc := range map[string]struct {
+		has             recommender.Size
+		killed, sibling recommender.Allocation
+	}{
+		"Burstable":                          {sizeOf(200, 0, 256, 1024), recommender.Allocation{Request: 256 * mi, Limit: floor}, recommender.Allocation{Request: 256 * mi, Limit: floor}},
+		"Guaranteed":                         {sizeOf(200, 200, 1024, 1024), recommender.Allocation{Request: floor, Limit: floor}, recommender.Allocation{Request: 1024 * mi, Limit: 1024 * mi}},
+		"request = limit in a Burstable pod": {sizeOf(200, 0, 1024, 1024), recommender.Allocation{Request: 1024 * mi, Limit: floor}, recommender.Allocation{Request: 1024 * mi, Limit: floor}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, killed, sibling := onMemory(t, tc.has, false)
+			w.Autoscalers = keptMemory(t, w, float64(tc.has[recommender.Memory].Request))
+			if podview.Guaranteed(killed) {
+				killed.Status.QOSClass, sibling.Status.QOSClass = corev1.PodQOSGuaranteed, corev1.PodQOSGuaranteed
+			}
+			for pod, want := range map[*corev1.Pod]recommender.Allocation{killed: tc.killed, sibling: tc.sibling} {
+				wishes := tuning.NewPass(w, v1alpha1.AttuneRecommendationStatus{Floors: killedAt(1024), Originals: w.Rec.Status.Originals}).Wishes(pod)
+				require.Len(t, wishes, 1)
+				assert.Equal(t, want, wishes[0].Size[recommender.Memory], pod.Name)
+			}
+		})
+	}
+}
+
+// keptMemory is an HPA on memory that keeps the number of replicas with up to about a tenth more than the request.
+func keptMemory(t *testing.T, w tuning.View, request float64) autoscale.Holds {
+	hpa := autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+		ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}, MaxReplicas: 20,
+		Metrics: []autoscalingv2.MetricSpec{{Type: autoscalingv2.ResourceMetricSourceType, Resource: &autoscalingv2.ResourceMetricSource{Name: corev1.ResourceMemory,
+			Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: ptr.To[int32](50)}}}},
+	}}
+	holds := autoscale.Autoscalers{HPAs: []autoscalingv2.HorizontalPodAutoscaler{hpa}}.Of(*w.Workload).Keep([]string{"app"}, nil, autoscale.Fleet{
+		Keeps: func(string, recommender.Resource) bool { return true }, Pods: w.Pods, Read: true, Now: now,
+		Past: func(string, recommender.Resource) autoscale.Past {
+			return autoscale.Past{Spans: []replicas.Span{{Ready: 10, Least: request * 0.53, Greatest: request * 0.53}}, Since: now.Add(-7 * 24 * time.Hour), Until: now, Window: 7 * 24 * time.Hour}
+		},
+	})
+	require.NotNil(t, holds.Kept("app", recommender.Memory))
+	require.NotZero(t, holds.Kept("app", recommender.Memory).Most)
+	return holds
 }

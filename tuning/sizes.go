@@ -56,7 +56,8 @@ func (d *starter) nextSizes(pod *corev1.Pod) []podview.Container {
 			Guaranteed: podview.Guaranteed(pod), MemoryLimitFloor: floor, OOMFloor: resize.OOMFloorOf(d.learned.floors, t.Name, d.view.Now),
 			Due: due[t.Name], Settings: *d.view.Policy.Settings.For(t.Name),
 		})
-		if scaledOnMemory(d.view.Autoscalers, t) && d.view.Autoscalers.Kept(t.Name, recommender.Memory) == nil {
+		kept := d.view.Autoscalers.Kept(t.Name, recommender.Memory)
+		if scaledOnMemory(d.view.Autoscalers, t) && (kept == nil || !kept.Contains(change.Next[recommender.Memory].Request)) {
 			change.Next = keepRequest(pod, t.Name, change.Next, has.Size)
 		}
 		if d.view.Policy.Settings.Spared.Spares(&pod.Spec) {

@@ -26,6 +26,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -40,6 +41,7 @@ import (
 	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/replicas"
 	"attune.io/attune/tuning/targets"
@@ -362,6 +364,10 @@ func (c *Controller) wantFleets(ctx context.Context, in *history.Interest, setti
 		}
 		holds, err := c.Autoscalers.Of(ctx, w)
 		in.Workloads[i].Fleet = err != nil || holds.Keeping(in.Workloads[i].Containers, settings.KeepsReplicas)
+		if w.Template == nil {
+			continue
+		}
+		in.Workloads[i].Counted = podview.Map(podview.ResizableIn(&w.Template.Spec), func(c *corev1.Container) string { return c.Name })
 	}
 }
 

@@ -132,7 +132,7 @@ func (h Holds) Gate(targets []v1alpha1.ContainerTarget, floors []v1alpha1.Floor,
 	for _, t := range targets {
 		var held resize.Held
 		for _, b := range h.bindings {
-			passes := b.Resource == recommender.Memory && resize.OOMFloor(t, floors, now) > 0
+			passes := b.Resource == recommender.Memory && resize.OOMFloor(t, floors, now) > 0 && h.Kept(t.Name, b.Resource) == nil
 			if !b.binds(t.Name, b.Resource) || passes {
 				continue
 			}

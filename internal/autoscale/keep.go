@@ -2,6 +2,7 @@ package autoscale
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -22,6 +23,9 @@ import (
 // shorter; a tenth of it may be missing.
 const keptFor, keptWeek = 24 * time.Hour, 7 * 24 * time.Hour
 
+// clockSkew is how far apart the clocks of two leaders may be.
+const clockSkew = 10 * time.Minute
+
 // Fleet has the facts about a workload that decide whether another request keeps the number of replicas. Functions may
 // be nil: nothing is known.
 type Fleet struct {
@@ -37,6 +41,9 @@ type Fleet struct {
 	Read bool
 	// Now is the time of the reconcile.
 	Now time.Time
+
+	// sized are the containers that attune sizes.
+	sized []string
 }
 
 // Past is the history of the pods of a workload.
@@ -73,6 +80,7 @@ type verdict struct {
 // Keep returns the holds with a proof for each request of the containers that has one, from the history of the workload.
 // Stored are the targets of the AttuneRecommendation.
 func (h Holds) Keep(containers []string, stored []v1alpha1.ContainerTarget, f Fleet) Holds {
+	f.sized = containers
 	return h.judge(containers, f, func(of request) verdict {
 		if !f.Read {
 			if v := h.standing(of, stored, f); v.proof != nil {
@@ -86,7 +94,8 @@ func (h Holds) Keep(containers []string, stored []v1alpha1.ContainerTarget, f Fl
 // WithKept returns the holds with the stored proofs that still stand: for the same HPAs, not older than a day, and with
 // the present requests within the range.
 func (h Holds) WithKept(stored []v1alpha1.ContainerTarget, f Fleet) Holds {
-	return h.judge(podview.Map(stored, func(t v1alpha1.ContainerTarget) string { return t.Name }), f,
+	f.sized = podview.Map(stored, func(t v1alpha1.ContainerTarget) string { return t.Name })
+	return h.judge(f.sized, f,
 		func(of request) verdict { return h.standing(of, stored, f) })
 }
 
@@ -133,12 +142,19 @@ func (h Holds) scaler(b Binding) (replicas.Scaler, string) {
 	return s, ""
 }
 
-// digest identifies the HPAs of a request and what they say.
-func (h Holds) digest(of request) string {
+// digest identifies the HPAs of a request, what they say, and the requests of a pod that have no range of their own.
+func (h Holds) digest(of request, f *Fleet) string {
 	var all []any
 	for _, b := range h.on(of) {
 		scaler, why := h.scaler(b)
 		all = append(all, b.HPA, b.Container, scaler, why)
+		if present, _ := f.present(b.Container, of.resource); b.Container == "" {
+			for _, name := range slices.Sorted(maps.Keys(present)) {
+				if all = append(all, name); !slices.Contains(f.sized, name) || !f.Keeps(name, of.resource) {
+					all = append(all, present[name])
+				}
+			}
+		}
 	}
 	return clip.Digest(all, 8)
 }
@@ -158,16 +174,22 @@ func (h Holds) standing(of request, stored []v1alpha1.ContainerTarget, f Fleet) 
 	switch {
 	case row == nil:
 		return verdict{why: "no range of requests is proven to keep the number of replicas"}
-	case row.Digest != h.digest(of):
+	case row.Digest != h.digest(of, &f):
 		return verdict{why: "the HorizontalPodAutoscalers have changed since the range of requests was computed"}
 	case !f.Now.Before(row.ValidUntil.Time):
 		return verdict{why: "the range of requests was computed more than a day ago"}
+	case row.ValidUntil.After(f.Now.Add(keptFor + clockSkew)):
+		return verdict{why: "the range of requests was computed under a clock that was ahead"}
 	}
 	proof := &Proof{Stored: *row, Kept: *resize.KeptRange(target, of.resource)}
 	proof.By = named(row.HPAs)
 	present, why := f.present(of.container, of.resource)
 	if why == "" && !within(&proof.Kept, present[of.container]) {
 		why = fmt.Sprintf("the mean request of the running pods, %s, is not within the range", format(of.resource, present[of.container]))
+	}
+	if why == "" { // the range has a margin, which a pod that was resized to an older range may use
+		const margin = 1 + replicas.Margin
+		why = f.stray(of.container, of.resource, float64(proof.Least)/margin, float64(proof.Most)*margin)
 	}
 	if why != "" {
 		return verdict{why: why}
@@ -195,7 +217,7 @@ func (h Holds) prove(of request, f Fleet) verdict {
 	at := func(t time.Time) metav1.Time { return metav1.Time{Time: t.UTC().Truncate(time.Second)} }
 	proof.Stored = v1alpha1.KeptRequest{
 		Resource: of.resource.String(), Least: podview.Quantity(of.resource, proof.Least), Most: podview.ToPointer(of.resource, proof.Most),
-		HPAs: h.names(of), Digest: h.digest(of), Since: at(since), ValidUntil: at(f.Now.Add(keptFor)),
+		HPAs: h.names(of), Digest: h.digest(of, &f), Since: at(since), ValidUntil: at(f.Now.Add(keptFor)),
 	}
 	return verdict{proof: proof}
 }
@@ -232,6 +254,9 @@ func (f *Fleet) keep(b Binding, scaler replicas.Scaler, of request, kept *recomm
 		return time.Time{}, fmt.Sprintf("the present request %s of container %s is not within its part of the range of the pod's request",
 			format(of.resource, mean), of.container)
 	}
+	if why := f.outside(bare, of.resource, present); why != "" {
+		return time.Time{}, why
+	}
 	if least > kept.Least {
 		kept.Least, kept.Below = least, below
 	}
@@ -265,6 +290,38 @@ func (f *Fleet) share(all replicas.Kept, of request, present map[string]float64)
 		return least, 0
 	}
 	return least, max(1, recommender.Amount(math.Floor((1-rounding)*(all.Greatest-fixed)*own/sized)))
+}
+
+// outside returns which container of which pod is not within its part of the range; empty: none. The range holds for the
+// sum of the mean requests. Another container or pod could bring that outside if one is outside and stays there.
+func (f *Fleet) outside(all replicas.Kept, r recommender.Resource, present map[string]float64) string {
+	for _, container := range slices.Sorted(maps.Keys(present)) {
+		if len(present) > 1 && f.original(container, r) == 0 {
+			continue
+		}
+		least, most := f.share(all, request{container, r}, present)
+		if why := f.stray(container, r, float64(least), float64(most)); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// stray returns which pod requests less or more for a container; empty: none. most is 0 without a limit.
+func (f *Fleet) stray(container string, r recommender.Resource, least, most float64) string {
+	for _, pod := range f.Pods {
+		if resize.Finished(pod) || pod.DeletionTimestamp != nil {
+			continue
+		}
+		for _, c := range podview.Resizable(pod) {
+			amount := podview.AmountIn(r, c.Resources.Requests)
+			if c.Name == container && (float64(amount) < least || most > 0 && float64(amount) > most) {
+				return fmt.Sprintf("container %s of pod %s requests %s, which is not within the range that keeps the number of replicas",
+					c.Name, pod.Name, recommender.Format(r, amount))
+			}
+		}
+	}
+	return ""
 }
 
 // present returns the mean requests of the running pods by container, with an empty container those of all that an HPA

@@ -247,3 +247,82 @@ func TestStoredProofs(t *testing.T) {
 	f.Read = true
 	assert.Nil(t, scaled(usual).Keep([]string{"app"}, stored, f).Kept("app", cpu), "then it decides")
 }
+
+// TestKeepNeedsEachPodWithinTheRange: the range holds for the mean only if each pod is within it. If it is not, lowering
+// the other pods to the range would bring the mean below it.
+func TestKeepNeedsEachPodWithinTheRange(t *testing.T) {
+	usual := hpa("web", ofPods("cpu", utilization(70)))
+	f := fleet(running(map[string]string{"app": "1"}, map[string]string{"app": "1"}), quiet(2, 300))
+	stored := []v1alpha1.ContainerTarget{{Name: "app", Kept: []v1alpha1.KeptRequest{scaled(usual).Keep([]string{"app"}, nil, f).Kept("app", cpu).Stored}}}
+	f.Pods = running(map[string]string{"app": "300m"}, map[string]string{"app": "1"})
+	const why = "container app of pod web-1 requests 300m, which is not within the range"
+	for what, holds := range map[string]autoscale.Holds{
+		"proven": scaled(usual).Keep([]string{"app"}, nil, f),
+		"stored": scaled(usual).WithKept(stored, f),
+	} {
+		assert.Nil(t, holds.Kept("app", cpu), what)
+		require.NotNil(t, holds.On("app", cpu), what)
+		assert.Contains(t, holds.On("app", cpu).Message, why, what)
+	}
+}
+
+// TestKeepNeedsEachContainerWithinItsPart: a container that is far below its part of the pod's range, and stays there,
+// takes the room of the others.
+func TestKeepNeedsEachContainerWithinItsPart(t *testing.T) {
+	usual := hpa("web", ofPods("cpu", utilization(70)))
+	f := fleet(running(map[string]string{"app": "1", "side": "20m"}, map[string]string{"app": "1", "side": "20m"}), quiet(2, 702))
+	f.Keeps = func(container string, _ recommender.Resource) bool { return container == "app" }
+	holds := scaled(usual).Keep([]string{"app", "side"}, nil, f)
+	assert.Nil(t, holds.Kept("app", cpu), "app may have 750m of the 900m, and side has 20m instead of 150m")
+	require.NotNil(t, holds.On("app", cpu))
+	assert.Contains(t, holds.On("app", cpu).Message, "container side of pod web-1 requests 20m, which is not within the range")
+}
+
+// TestStoredProofsCountTheOtherContainers: a part of a pod's range is void once the rest of the pod requests something
+// else, as after a rollout of another template.
+func TestStoredProofsCountTheOtherContainers(t *testing.T) {
+	usual, names := hpa("web", ofPods("cpu", utilization(70))), []string{"app", "side"}
+	pod := map[string]string{"app": "1", "side": "200m", "proxy": "300m"}
+	f := fleet(running(pod, pod), quiet(2, 702))
+	proven := scaled(usual).Keep(names, nil, f)
+	var stored []v1alpha1.ContainerTarget
+	for _, name := range names {
+		stored = append(stored, v1alpha1.ContainerTarget{Name: name, Kept: []v1alpha1.KeptRequest{proven.Kept(name, cpu).Stored}})
+	}
+	f.Past = nil
+	assert.NotNil(t, scaled(usual).WithKept(stored, f).Kept("app", cpu))
+	for what, other := range map[string]map[string]string{
+		"a container that is not sized requests less": {"app": "1", "side": "200m", "proxy": "50m"},
+		"a container is removed":                      {"app": "1", "side": "200m"},
+	} {
+		changed := f
+		changed.Pods = running(other, other)
+		assert.Nil(t, scaled(usual).WithKept(stored, changed).Kept("app", cpu), what)
+	}
+}
+
+// TestAProofFromAheadIsVoid: its time is of a clock that was ahead, or a user wrote it.
+func TestAProofFromAheadIsVoid(t *testing.T) {
+	usual := hpa("web", ofPods("cpu", utilization(70)))
+	f := fleet(one, quiet(2, 300))
+	f.Now = at.Add(48 * time.Hour)
+	f.Past = func(string, recommender.Resource) autoscale.Past {
+		past := quiet(2, 300)
+		past.Until = f.Now
+		return past
+	}
+	stored := []v1alpha1.ContainerTarget{{Name: "app", Kept: []v1alpha1.KeptRequest{scaled(usual).Keep([]string{"app"}, nil, f).Kept("app", cpu).Stored}}}
+	f.Now = at
+	assert.Nil(t, scaled(usual).WithKept(stored, f).Kept("app", cpu))
+}
+
+// TestTheGateKeepsTheRangeOfMemoryAfterOOMKills: an OOM kill may raise the limit, and no request out of its range.
+func TestTheGateKeepsTheRangeOfMemoryAfterOOMKills(t *testing.T) {
+	pods := running(map[string]string{"app": "1"})
+	pods[0].Spec.Containers[0].Resources.Requests[corev1.ResourceMemory] = *resource.NewQuantity(1000, resource.BinarySI)
+	holds := scaled(hpa("web", ofPods("memory", utilization(70)))).Keep([]string{"app"}, nil, fleet(pods, quiet(2, 300)))
+	target := v1alpha1.ContainerTarget{Name: "app", Holds: []v1alpha1.Hold{{Resource: "memory", Reason: string(recommender.StaleData)}}}
+	floors := []v1alpha1.Floor{{Container: "app", Reason: "oomkill", Resource: "memory", LearnedAt: metav1.NewTime(at), Amount: resource.MustParse("1Gi")}}
+	require.NotZero(t, resize.OOMFloor(target, floors, at))
+	assert.NotNil(t, holds.Gate([]v1alpha1.ContainerTarget{target}, floors, at)["app"].Kept[memory])
+}

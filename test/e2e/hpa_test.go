@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -28,15 +29,16 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// TestHPA: three workloads under the HPA controller of Kubernetes, which reads what their containers use. An HPA on
+// TestHPA: four workloads under the HPA controller of Kubernetes, which reads what their containers use. An HPA on
 // utilization keeps the memory of its workload: CPU is lowered in place, and the number of replicas stays. With the lower
 // memory request the HPA would ask for two: after its deletion the memory is lowered too. An HPA on an absolute value keeps
-// nothing. After an OOM kill under an HPA the limit rises, and the request stays, in the pod and in new ones.
+// nothing. With the setting Keep the memory is lowered as far as the HPA keeps two replicas. After an OOM kill under an HPA the limit rises, and the request stays, in the pod and in new ones.
 func TestHPA(t *testing.T) {
 	const ns = "scaled"
 	ctx := need(t)
 	serveMetrics(t)
 	namespace(ctx, t, ns, true)
+	granted := newDeployment(ns, "granted", 2, idle(generous, memory(40)))
 	kept, moved, killed := newDeployment(ns, "kept", 1, idle(generous, memory(40))), newDeployment(ns, "moved", 1, idle(generous, memory(40))), newDeployment(ns, "killed", 1, idle(generous))
 	// A container that holds 40 MiB uses 30 % of 160Mi and 70 % of 65Mi. One that is killed at 320Mi has used 200 % of its request.
 	scalers := map[*appsv1.Deployment]*autoscalingv2.HorizontalPodAutoscaler{
@@ -44,6 +46,8 @@ func TestHPA(t *testing.T) {
 		moved:  scaledBy(moved, autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: ptr.To(resource.MustParse("72Mi"))}),
 		killed: scaledBy(killed, autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: ptr.To[int32](300)}),
 	}
+	scalers[granted] = scaledBy(granted, autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: ptr.To[int32](45)})
+	scalers[granted].Spec.MinReplicas = ptr.To[int32](2)
 	for d, hpa := range scalers {
 		start(t, d)
 		require.NoError(t, env.client.Create(ctx, hpa))
@@ -51,14 +55,37 @@ func TestHPA(t *testing.T) {
 	for d, hpa := range scalers {
 		eventually(t, "the HPA of "+d.Name+" knows its metric", func() error { return scales(ctx, hpa) })
 		eventually(t, "the history of "+d.Name+" continues", func() error { return continues(ctx, &pods(ctx, t, d)[0]) })
-		fit(t, d, func(s *v1alpha1.AttunePolicySpec) { s.MetricsSource.QueryStep = duration(scaledStep) })
+		fit(t, d, func(s *v1alpha1.AttunePolicySpec) {
+			s.MetricsSource.QueryStep = duration(scaledStep)
+			if d == granted { // its past is a day long
+				s.MetricsSource.HistoryWindow, s.Memory.HPA, s.Memory.MaxAllowed = duration(24*time.Hour), ptr.To(v1alpha1.HPAKeep), nil
+			}
+		})
 	}
+	counts := countReplicas(t, granted)
 	for d, want := range map[*appsv1.Deployment]size{kept: fittingCPU, moved: fitting, killed: fittingCPU} {
 		eventually(t, d.Name+": resized and accepted", func() error { return told(ctx, d, "Success", "") })
 		assert.NoError(t, carriedOut(t, d, want), d.Name)
 		eventually(t, d.Name+": new pods have the same", func() error { return createdWith(ctx, d, want) })
 	}
 	assert.NoError(t, holdsFor(ctx, kept, "memory", "HPA"))
+
+	// It used 50 MiB. The HPA asks for a third replica above 45 % and its tolerance of a tenth: at 50 % of 100 MiB.
+	lowest, highest := resource.MustParse("100Mi"), resource.MustParse("110Mi")
+	eventually(t, "the smallest request that keeps two replicas", func() error {
+		for _, pod := range pods(ctx, t, granted) {
+			if m := pod.Spec.Containers[0].Resources.Requests.Memory(); m.Cmp(lowest) < 0 || m.Cmp(highest) > 0 {
+				return fmt.Errorf("%s requests %s", pod.Name, m)
+			}
+		}
+		return nil
+	})
+	eventually(t, "the HPA sees the smaller requests", func() error {
+		return utilizes(ctx, scalers[granted], 100*40/110)
+	})
+	seen := counts()
+	assert.Greater(t, len(seen), 30, "a number each second")
+	assert.Equal(t, []int32{2}, slices.Compact(seen), "replicas, each second")
 
 	t.Run("an OOM kill raises the limit alone", func(t *testing.T) {
 		pod := pods(ctx, t, killed)[0]
@@ -80,7 +107,7 @@ func TestHPA(t *testing.T) {
 	})
 	for d, hpa := range scalers {
 		require.NoError(t, scales(ctx, hpa))
-		assert.Equal(t, int32(1), hpa.Status.DesiredReplicas, "%s: %v", d.Name, hpa.Status)
+		assert.Equal(t, ptr.Deref(hpa.Spec.MinReplicas, 1), hpa.Status.DesiredReplicas, "%s: %v", d.Name, hpa.Status)
 	}
 	require.NoError(t, env.client.Delete(ctx, scalers[kept]))
 	// An HPA often comes back, so its block stays for a day.
@@ -133,6 +160,41 @@ func scales(ctx context.Context, hpa *autoscalingv2.HorizontalPodAutoscaler) err
 		}
 	}
 	return fmt.Errorf("status %v", hpa.Status)
+}
+
+// utilizes: the HPA has computed a utilization of at least so many percent.
+func utilizes(ctx context.Context, hpa *autoscalingv2.HorizontalPodAutoscaler, percent int32) error {
+	if err := scales(ctx, hpa); err != nil {
+		return err
+	}
+	if used := hpa.Status.CurrentMetrics[0].Resource.Current.AverageUtilization; ptr.Deref(used, 0) < percent {
+		return fmt.Errorf("status %v", hpa.Status)
+	}
+	return nil
+}
+
+// countReplicas reads each second how many replicas a Deployment should have, until the returned function is called.
+func countReplicas(t *testing.T, d *appsv1.Deployment) func() []int32 {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var counts []int32
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for tick := time.NewTicker(time.Second); ; {
+			now := &appsv1.Deployment{}
+			if err := env.client.Get(ctx, client.ObjectKeyFromObject(d), now); err == nil {
+				counts = append(counts, *now.Spec.Replicas)
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				tick.Stop()
+				return
+			}
+		}
+	}()
+	return func() []int32 { cancel(); <-done; return counts }
 }
 
 // holdsFor: the recommendation of a workload says why a resource of its container is not applied.

@@ -50,6 +50,13 @@ func (f *Fleet) Of(container string) *Means {
 	return nil
 }
 
+// Has reports whether the means are those of pods with these containers.
+func (f *Fleet) Has(containers []string) bool {
+	missing := slices.ContainsFunc(containers[:min(len(containers), MostFleetContainers)], func(name string) bool { return f.Of(name) == nil })
+	others := slices.ContainsFunc(f.Containers, func(of ContainerMeans) bool { return !slices.Contains(containers, of.Name) })
+	return !missing && !others
+}
+
 // Each visits all means.
 func (f *Fleet) Each(visit func(*Means)) {
 	visit(&f.Pods)

@@ -179,10 +179,10 @@ func (f *fleet) keepSteps(first, last int64, most int) {
 // fleetOf returns the fleet of a wish: the one of its track before, unless it has other pods now.
 func (n *namespace) fleetOf(before *namespace, known *track, of wish, turn int64) *fleet {
 	if known != nil && known.fleet != nil && before.resolver.wants(of.workload) {
-		members := before.resolver.wishes[before.resolver.numbers[of.workload]].of.members
-		if of.fleet && slices.Equal(members, of.of.members) {
+		was := &before.resolver.wishes[before.resolver.numbers[of.workload]]
+		if of.fleet && slices.Equal(was.of.members, of.of.members) {
 			kept := &known.fleet.kept
-			known.fleet.changed = known.fleet.changed || !slices.Equal(known.wanted, of.containers)
+			known.fleet.changed = known.fleet.changed || !slices.Equal(known.wanted, of.containers) || !slices.Equal(was.counted, of.counted)
 			kept.Containers = slices.DeleteFunc(kept.Containers, func(c codec.ContainerMeans) bool { return !of.containers.has(c.Name) })
 			return known.fleet
 		}
@@ -248,6 +248,9 @@ func (s *Store) restoreFleet(key Key, stored []byte, now time.Time) error {
 		return fmt.Errorf("the history of the replicas cannot be used: %w", err)
 	}
 	f.past = past.Known
+	if wanted := pool.track(key.Namespace, key.workload()).wanted; len(wanted) > 0 && !past.Has(wanted) {
+		past.Each(func(m *codec.Means) { m.Since = past.At })
+	}
 	f.kept.Merge(past, now.Unix()/60)
 	f.version++
 	f.charge(pool.namespaces[key.Namespace].share)

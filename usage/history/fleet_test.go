@@ -560,3 +560,48 @@ func BenchmarkFleets(b *testing.B) {
 		})
 	}
 }
+
+// TestACheckpointOfOtherContainers: the containers changed while no operator ran. The sums before that are of other pods.
+func TestACheckpointOfOtherContainers(t *testing.T) {
+	long := now.Add(-48 * time.Hour)
+	source := &fake{pods: []fakePod{alive(web("aaaaa", nil), long, now, 0.2, 1<<20)}}
+	old := forgetful(source)
+	of := scaled("web")
+	of.Workloads[0].Containers = []string{"app"}
+	require.NoError(t, old.Want(of))
+	read(t, old, now)
+	stored := old.Checkpoint(pods("web"), 12<<10, nil)
+	require.NotNil(t, stored)
+	for _, c := range []struct {
+		containers []string
+		known      bool
+	}{{[]string{"app"}, true}, {[]string{"app", "side"}, false}, {[]string{"side"}, false}} {
+		s := forgetful(&fake{})
+		of.Workloads[0].Containers = c.containers
+		require.NoError(t, s.Want(of))
+		require.NoError(t, s.Restore(pods("web"), stored, now))
+		read(t, s, now)
+		covered := s.Covered(pods("web"), recommender.CPU)
+		assert.Equal(t, c.known, !covered.Since.IsZero() && covered.Until.Sub(covered.Since) > time.Hour, "%v: %+v", c.containers, covered)
+	}
+}
+
+// TestPodsWithoutAContainerAreNotCounted: a container that is not sized was added. What pods used before it is not what
+// pods use now.
+func TestPodsWithoutAContainerAreNotCounted(t *testing.T) {
+	long, rollout := now.Add(-48*time.Hour), now.Add(-2*time.Hour)
+	proxy := alive(web("bbbbb", nil), rollout.Add(time.Minute), now, 0.5, 1<<20)
+	proxy.container = "proxy"
+	source := &fake{pods: []fakePod{
+		alive(web("aaaaa", nil), long, rollout, 0.2, 1<<20),
+		alive(web("bbbbb", nil), rollout.Add(time.Minute), now, 0.2, 1<<20), proxy,
+	}}
+	s := newStore(source)
+	of := scaled("web")
+	of.Workloads[0].Containers, of.Workloads[0].Counted = []string{"app"}, []string{"app", "proxy"}
+	require.NoError(t, s.Want(of))
+	read(t, s, now)
+	within(t, s.Spans(pods("web"), recommender.CPU), 1, 0, 700)
+	covered := s.Covered(pods("web"), recommender.CPU)
+	assert.False(t, covered.Since.Before(rollout.Add(-time.Hour)), "%+v", covered)
+}

@@ -83,9 +83,9 @@ type target struct {
 	namespace string
 	number    int
 	fleet     *fleet
-	// startup and wanted are as in the wish.
-	startup time.Duration
-	wanted  containers
+	// startup, wanted and counted are as in the wish.
+	startup         time.Duration
+	wanted, counted containers
 	// begin is the first step that may be stored.
 	begin int64
 	// sole and several are the containers of the fleet when the query was planned: its only one, or whether there are
@@ -163,7 +163,7 @@ func (f *fleets) due(x *index, oldest, newest int64, now time.Time) (due []*targ
 			}
 			if fleet.to < newest || fleet.from > begin {
 				of := n.resolver.wishes[i]
-				due = append(due, &target{namespace: name, number: i, fleet: fleet, startup: of.of.startup, wanted: of.containers, begin: begin,
+				due = append(due, &target{namespace: name, number: i, fleet: fleet, startup: of.of.startup, wanted: of.containers, counted: of.counted, begin: begin,
 					sole: fleet.kept.Sole, several: len(fleet.kept.Containers) > 0})
 			}
 		}
@@ -532,7 +532,11 @@ func (c *fleetCollector) add(out *fleetMeans, names []string, pods []*podUsage, 
 	for _, name := range names {
 		m := stepMean{container: name, resource: r, step: step}
 		for _, pod := range pods {
-			use := pod.at(name, t.wanted, r, i)
+			runs := t.wanted
+			if name == "" && len(t.counted) > 0 {
+				runs = t.counted
+			}
+			use := pod.at(name, runs, r, i)
 			switch use.state {
 			case unmeasured:
 				out.means = out.means[:count]

@@ -227,6 +227,8 @@ type wish struct {
 	containers containers
 	// fleet: the mean usage of its pods is wanted.
 	fleet bool
+	// counted are the containers that a pod has at least, if its fleet is wanted.
+	counted containers
 	// of is shared between wishes to save memory.
 	of *wanted
 }
@@ -266,7 +268,9 @@ func newResolver(interests map[string]Interest, neighbours []workload.KindName) 
 			r.want(of, w.Containers)
 			wish := &r.wishes[r.numbers[of]]
 			startup, members := usage.Startup(interest.Startup), interest.Members[of]
-			wish.fleet = wish.fleet || w.Fleet && fleetWanted(of, members)
+			if w.Fleet && fleetWanted(of, members) {
+				wish.fleet, wish.counted = true, w.Counted
+			}
 			if wish.of != nil {
 				startup = max(startup, wish.of.startup)
 			}

@@ -60,6 +60,9 @@ type Workload struct {
 	// Fleet: an HPA scales the workload, and the mean usage of its pods is wanted too (Store.Spans). It costs queries of
 	// its own.
 	Fleet bool
+	// Counted are all containers that run as long as a pod does, also those that are not sized: an HPA counts them. The
+	// mean of pods without one of them is not known. Empty: those of Containers.
+	Counted []string
 }
 
 // Key identifies one container's history, across replicas and template generations.
