@@ -169,6 +169,44 @@ func (o *outcome) String() string {
 		100*float64(o.fewer)/float64(max(1, o.syncs)), 100*o.freed/o.requested)
 }
 
+// TestSwingsWithinAMinute: an HPA sees means of 15 seconds, the history those of minutes. Swings within the minutes lead to
+// another number if they are larger than the margin and what the spans are wider.
+func TestSwingsWithinAMinute(t *testing.T) {
+	const length = 6 * time.Hour
+	quiet := madeUp()[1].usage[:length/time.Minute]
+	for _, swing := range []float64{0.1, 0.2, 0.4} {
+		a := &app{scaler: percent(65, 2, 20), demand: quiet, until: int(length / syncs), wanted: 1}
+		a.request = int64(2.5 * quantile(quiet, 0.95) / 2 / 0.65)
+		start := func() *deployment {
+			d := a.start()
+			d.swing = swing
+			return d
+		}
+		a.before = start()
+		a.before.history = &history{until: a.until}
+		play(t, map[string]*deployment{"before": a.before}, length)
+		worlds := map[string]*deployment{}
+		margins := []float64{0, 0.1, 0.2, 0.3, 0.5}
+		for _, m := range margins {
+			d := start()
+			d.request = a.keep(m)
+			worlds[fmt.Sprint(m)] = d
+		}
+		play(t, worlds, length)
+		for _, m := range margins {
+			d, o := worlds[fmt.Sprint(m)], outcome{}
+			o.add(a, d)
+			t.Logf("swings of %2.0f %%, margin %2.0f %%: request %dm instead of %dm, %.1f %% of the syncs differ", 100*swing, 100*m, d.request, a.request,
+				100*float64(o.pastDiffer)/float64(o.past))
+			if swing <= m+widened {
+				assert.Zero(t, o.pastDiffer)
+			} else {
+				assert.Positive(t, o.pastDiffer)
+			}
+		}
+	}
+}
+
 // TestTraces: upstream's controller scales workloads with the usage of traces, with the old and with the new requests.
 // In the history that the proof saw, the number of replicas is the same at each sync.
 func TestTraces(t *testing.T) {
