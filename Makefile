@@ -237,7 +237,8 @@ test-long: programs test-race test-fips test-fuzz ## Race detector, FIPS mode an
 	cd test && go test -count=1 -timeout 60m -v ./e2e -overload
 	cd test && go test -count=1 -timeout 60m -v -run 'Test(Embedded|Outages)$$' ./e2e -outage
 	cd test && go test -count=1 -timeout 60m -v -run 'TestAttacks$$' ./e2e -attacks
-	cd test/admission && go test -count=1 -timeout 90m -pods 1000000 ./...
+	cd test/admission && go test -count=1 -timeout 90m . -pods 1000000
+	cd test/admission && go test -count=1 -timeout 90m ./replicas -fleets 1000000
 	cd test && ATTUNE_HOSTILE_CONTAINERS=1000000 go test -count=1 -timeout 60m -v -run 'TestHostileSeries' ./field $(QUIETLY)
 	cd test && go test -count=1 -timeout 0 -v -run 'TestSeeds' ./sim -sim.seed 1 -sim.seeds 1000000 -sim.hours $(HOURS) $(QUIETLY)
 

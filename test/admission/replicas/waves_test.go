@@ -29,11 +29,11 @@ type keeping func(replicas.Scaler, []replicas.Span, float64) replicas.Kept
 // Of each fleet, any prefix of the wave is resized; the kubelet defers a resize, or finds it infeasible, so that attune
 // withdraws it; attune reverts it; a new pod takes the place of an old one. Upstream reads the spec in each case.
 func TestWavesKeepTheNumber(t *testing.T) {
-	found := search(fleets, 1, replicas.Scaler.Keep)
+	found := search(*fleets, 1, replicas.Scaler.Keep)
 	t.Logf("%+v", found)
 	assert.Zero(t, found.differ, found.first)
-	assert.Greater(t, found.lower, fleets/4, "targets below the request")
-	assert.Greater(t, found.scaling, fleets/20, "moments at which upstream scales")
+	assert.Greater(t, found.lower, *fleets/4, "targets below the request")
+	assert.Greater(t, found.scaling, *fleets/20, "moments at which upstream scales")
 }
 
 // TestWavesFindWrongRanges: the same search finds ranges that are a little too large.
@@ -51,13 +51,13 @@ func TestWavesFindWrongRanges(t *testing.T) {
 			}
 			return kept
 		}
-		assert.Positive(t, search(fleets/10, 3, wrong).differ, what)
+		assert.Positive(t, search(*fleets/10, 3, wrong).differ, what)
 	}
 	forgetful := func(s replicas.Scaler, spans []replicas.Span, request float64) replicas.Kept {
 		s.Down = replicas.DefaultTolerance
 		return s.Keep(spans, request)
 	}
-	assert.Positive(t, search(fleets/10, 3, forgetful).differ, "another tolerance")
+	assert.Positive(t, search(*fleets/10, 3, forgetful).differ, "another tolerance")
 	noUnready := func(s replicas.Scaler, spans []replicas.Span, request float64) replicas.Kept {
 		counted := make([]replicas.Span, len(spans))
 		for i, span := range spans {
@@ -66,14 +66,14 @@ func TestWavesFindWrongRanges(t *testing.T) {
 		}
 		return s.Keep(counted, request)
 	}
-	assert.Positive(t, search(fleets/10, 3, noUnready).differ, "without unready pods")
+	assert.Positive(t, search(*fleets/10, 3, noUnready).differ, "without unready pods")
 }
 
 // TestTheRangeIsTheLargest: outside of it, upstream asks for another number at some moment of the history.
 func TestTheRangeIsTheLargest(t *testing.T) {
 	dice := rand.New(rand.NewPCG(5, 6))
 	judged := 0
-	for range fleets / 10 {
+	for range *fleets / 10 {
 		w := anyWave(dice)
 		kept := w.scaler.Keep(w.spans, float64(w.request))
 		if kept.Least == kept.Greatest {
@@ -88,7 +88,7 @@ func TestTheRangeIsTheLargest(t *testing.T) {
 			assert.True(t, w.changes(w.least, int64(math.Ceil(above))), "%+v with %v", w, above)
 		}
 	}
-	assert.Greater(t, judged, fleets/20)
+	assert.Greater(t, judged, *fleets/20)
 }
 
 // changes reports whether upstream asks for another number at a bound of some span, if all pods have another request.
@@ -140,7 +140,7 @@ func search(waves int, seed uint64, keep keeping) (found findings) {
 func TestWhatIsNotProven(t *testing.T) {
 	dice := rand.New(rand.NewPCG(7, 8))
 	waves, absent, surplus := 0, 0, 0
-	for range fleets / 5 {
+	for range *fleets / 5 {
 		w := anyWave(dice)
 		if !w.aim(dice, w.scaler.Keep(w.spans, float64(w.request))) || w.spans[0].Ready < 2 {
 			continue
