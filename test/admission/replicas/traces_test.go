@@ -18,7 +18,7 @@ import (
 	"attune.io/attune/usage/csvfile"
 )
 
-var traces = flag.String("traces", "", "folder with smaug.open.csv.gz and google2019.open.csv.gz; without it, made-up usage of a day")
+var traces = flag.String("traces", "", "folder with smaug.open.csv.gz and google2019.open.csv.gz; without it, made-up usage of half a day")
 var most = flag.Int("workloads", 12, "how many series of each trace to take, at most")
 
 // series is usage by the minute, in millicores.
@@ -29,7 +29,7 @@ type series struct {
 
 // madeUp are series with a daily rhythm, a quiet one and one with bursts.
 func madeUp() (all []series) {
-	const minutes = 24 * 60
+	const minutes = 12 * 60
 	for kind, name := range []string{"rhythm", "quiet", "bursts"} {
 		s := series{name: name}
 		for m := range minutes {
