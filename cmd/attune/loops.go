@@ -47,7 +47,7 @@ func addLoops(mgr ctrl.Manager, c Config, m meters) error {
 	// newData.
 	histories := history.New(history.Options{
 		Dial: usages.dial, Changed: b.newData.tellOne, MaxBytes: c.historyBytes,
-		Forgets: usages.forgets, Most: usages.most, Dropped: usages.dropped,
+		Forgets: usages.forgets, Scraped: usages.scraped, Most: usages.most, Dropped: usages.dropped,
 	})
 	followed := recent.New(usages.dial)
 	followed.There = scrapedPods{mgr.GetClient(), c.watched.has}.There

@@ -98,6 +98,8 @@ type loopSource interface {
 	loads(interval time.Duration) (nodeloop.Loads, error)
 	// forgets reports whether the source cannot return past usage, so that histories need checkpoints.
 	forgets() bool
+	// scraped returns how often the source measures; 0: it is not known.
+	scraped() time.Duration
 }
 
 // tellers wake the workload loop for a pod. They find its workload in the caches.
@@ -116,7 +118,8 @@ func (t tellers) wakeWorkload(ctx context.Context, pod embedded.Pod) {
 // kubeletSource is the embedded source.
 type kubeletSource struct {
 	*embedded.Source
-	servers *sources
+	servers  *sources
+	interval time.Duration
 }
 
 // newKubeletSource returns the source that scrapes the kubelets. The manager runs it on the leader.
@@ -138,7 +141,7 @@ func newKubeletSource(mgr ctrl.Manager, c Config, m meters, s *sources, told tel
 		Log:          slog.New(logr.ToSlogHandler(ctrl.Log.WithName("usage"))),
 		Metrics:      m.embedded,
 	})
-	return kubeletSource{own, s}, mgr.Add(own)
+	return kubeletSource{own, s, c.usage.interval}, mgr.Add(own)
 }
 
 // dial adds the operator's server, if it has one: the source starts with the first scrape, and the server provides the
@@ -158,6 +161,7 @@ func (k kubeletSource) gauge(usage.SourceSettings) (workload.Gauge, error) { ret
 func (k kubeletSource) climbs() (workload.Climbs, error)                   { return k.Source, nil }
 func (k kubeletSource) recentCPU(recent.Known) workload.RecentCPU          { return k.Source }
 func (k kubeletSource) forgets() bool                                      { return true }
+func (k kubeletSource) scraped() time.Duration                             { return k.interval }
 func (k kubeletSource) loads(interval time.Duration) (nodeloop.Loads, error) {
 	return prometheus.NewLoads(k.AskNodes, prometheus.ScopeOf(k.servers.server.Labels), interval), nil
 }
@@ -186,6 +190,7 @@ func (p serverSource) dial(s usage.SourceSettings) (usage.Source, error)    { re
 func (p serverSource) gauge(s usage.SourceSettings) (workload.Gauge, error) { return p.servers.kept(s) }
 func (p serverSource) recentCPU(known recent.Known) workload.RecentCPU      { return known }
 func (p serverSource) forgets() bool                                        { return false }
+func (p serverSource) scraped() time.Duration                               { return 0 }
 func (p serverSource) climbs() (workload.Climbs, error) {
 	if p.near == nil {
 		return nil, errors.New("raising memory before an OOM kill needs the operator's own usage source")
@@ -208,6 +213,11 @@ func (s *sources) of(settings usage.SourceSettings) loopSource {
 
 // forgets reports whether histories with these settings need checkpoints.
 func (s *sources) forgets(settings usage.SourceSettings) bool { return s.of(settings).forgets() }
+
+// scraped returns how often the source of these settings measures; 0: it is not known.
+func (s *sources) scraped(settings usage.SourceSettings) time.Duration {
+	return s.of(settings).scraped()
+}
 
 // dropped counts samples that histories with these settings drop.
 func (s *sources) dropped(settings usage.SourceSettings, counts map[usage.Drop]int) {

@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -259,4 +260,47 @@ func TestDataDuringADecisionIsNews(t *testing.T) {
 	assert.Zero(t, taken, "it knew nothing of the new step")
 	f.pass(t)
 	assert.Equal(t, 1, taken)
+}
+
+// scaled is a store in which an HPA scales each workload.
+type scaled struct{ *history.Store }
+
+func (s scaled) Want(of history.Interest) error {
+	of.Workloads = slices.Clone(of.Workloads)
+	for i := range of.Workloads {
+		of.Workloads[i].Fleet = true
+	}
+	return s.Store.Want(of)
+}
+
+// TestTheHistoryOfReplicasIsStoredWithTheCheckpoints, without additional writes, and the next leader continues with it.
+func TestTheHistoryOfReplicasIsStoredWithTheCheckpoints(t *testing.T) {
+	const hours = 5
+	f, _ := newLed(t, 1)
+	histories := lead(f, f.clock.Now(), 1)
+	f.History = scaled{histories}
+	f.pass(t)
+	f.memory.writes = map[string]int{}
+	for range hours * 12 {
+		f.tick(t, histories, step)
+	}
+	assert.LessOrEqual(t, f.memory.writes["patch AttuneRecommendation"], hours+2)
+	stored := f.memory.recommendations("shop")[0].Spec.Checkpoints
+	require.Len(t, stored, 1)
+	require.NotEmpty(t, stored[0].Replicas)
+	assert.LessOrEqual(t, len(stored[0].Replicas), 4096)
+
+	next := lead(f, f.clock.Now(), 1)
+	f.History = scaled{next}
+	f.pass(t)
+	key := history.Key{Source: settingsOf(t, f).Digest(), Namespace: "shop", Kind: v1alpha1.KindDeployment, Workload: "app-000000"}
+	f.tick(t, next, step)
+	assert.NotEmpty(t, next.Spans(key, recommender.CPU))
+	assert.GreaterOrEqual(t, next.Covered(key, recommender.CPU).Known, (hours-2)*60)
+
+	f.History = next // no HPA
+	for range 14 {
+		f.tick(t, next, step)
+	}
+	assert.Empty(t, f.memory.recommendations("shop")[0].Spec.Checkpoints[0].Replicas)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -50,8 +49,9 @@ func (f *fake) Read(_ context.Context, query usage.Query, yield func(usage.Serie
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	f.queries = append(f.queries, query)
+	asked := query.Asked()
 	for _, pod := range f.pods {
-		if !slices.Contains(query.Namespaces, pod.namespace) {
+		if !asked.Namespace(pod.namespace) || !query.Running && !asked.Pod(pod.pod) {
 			continue
 		}
 		// One piece per measure, like a Prometheus server.

@@ -82,12 +82,16 @@ func (f *fleets) minutes() int64 { return int64(f.step / time.Minute) }
 type target struct {
 	namespace string
 	number    int
-	*fleet
+	fleet     *fleet
 	// startup and wanted are as in the wish.
 	startup time.Duration
 	wanted  containers
 	// begin is the first step that may be stored.
 	begin int64
+	// sole and several are the containers of the fleet when the query was planned: its only one, or whether there are
+	// several. The read runs without the lock.
+	sole    string
+	several bool
 }
 
 // fleetPlan is the next query about fleets.
@@ -114,16 +118,16 @@ func (f *fleets) plan(x *index, room int64, now time.Time) *fleetPlan {
 		return nil
 	}
 	slices.SortFunc(due, func(a, b *target) int {
-		return cmp.Or(cmp.Compare(a.asked, b.asked), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.number, b.number))
+		return cmp.Or(cmp.Compare(a.fleet.asked, b.fleet.asked), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.number, b.number))
 	})
 	lead := due[0].fleet
 	plan := &fleetPlan{backward: lead.to == newest, room: room}
 	values := int64(0)
 	for _, t := range due {
-		if t.to != lead.to || plan.backward && t.from != lead.from {
+		if t.fleet.to != lead.to || plan.backward && t.fleet.from != lead.from {
 			continue
 		}
-		more := values + cmp.Or(t.values, assumedValues)
+		more := values + cmp.Or(t.fleet.values, assumedValues)
 		if len(plan.targets) > 0 && (more*leastFleetSteps > room || len(plan.targets) >= min(cmp.Or(f.tracks, maxPrefixes), maxPrefixes)) {
 			break
 		}
@@ -159,7 +163,8 @@ func (f *fleets) due(x *index, oldest, newest int64, now time.Time) (due []*targ
 			}
 			if fleet.to < newest || fleet.from > begin {
 				of := n.resolver.wishes[i]
-				due = append(due, &target{namespace: name, number: i, fleet: fleet, startup: of.of.startup, wanted: of.containers, begin: begin})
+				due = append(due, &target{namespace: name, number: i, fleet: fleet, startup: of.of.startup, wanted: of.containers, begin: begin,
+					sole: fleet.kept.Sole, several: len(fleet.kept.Containers) > 0})
 			}
 		}
 	}
@@ -191,7 +196,7 @@ func (f *fleets) refuse(plan *fleetPlan, err error, now time.Time) {
 	case len(plan.targets) > 1:
 		f.tracks = len(plan.targets) / 2
 	default:
-		plan.targets[0].rest(err, now)
+		plan.targets[0].fleet.rest(err, now)
 	}
 }
 
@@ -224,7 +229,7 @@ func (r *refresh) readFleets(ctx context.Context, source usage.Source, plan plan
 		f := &p.fleets
 		f.turn++
 		for _, t := range plan.fleets.targets {
-			t.asked = f.turn
+			t.fleet.asked = f.turn
 		}
 		switch {
 		case err == nil:
@@ -236,62 +241,53 @@ func (r *refresh) readFleets(ctx context.Context, source usage.Source, plan plan
 			f.refuse(plan.fleets, err, r.now)
 		default:
 			for _, t := range plan.fleets.targets {
-				t.rest(err, r.now)
+				t.fleet.rest(err, r.now)
 			}
 		}
 	})
 	return ok
 }
 
-// keepFleets stores an answer. Fleets that were replaced during the read are skipped.
+// keepFleets stores an answer. Fleets that were replaced or got other containers during the read are skipped: they are
+// read again.
 func (p *pool) keepFleets(plan *fleetPlan, measured map[*target]*fleetMeans, report usage.Report, now time.Time) {
 	for _, t := range plan.targets {
 		n := p.namespaces[t.namespace]
-		if n == nil || !slices.ContainsFunc(n.tracks, func(known *track) bool { return known.fleet == t.fleet }) ||
-			plan.backward && t.from != plan.last+1 || !plan.backward && t.to != plan.first-1 {
+		if n == nil || !t.stands(n, plan) {
 			continue
 		}
 		lacks := report.Lacks(t.namespace)
-		if lacks && t.times < mostPartial {
-			t.rest(nil, now)
+		if lacks && t.fleet.times < mostPartial {
+			t.fleet.rest(nil, now)
 			continue
 		}
-		t.why, t.times, t.until = nil, 0, time.Time{}
+		t.fleet.why, t.fleet.times, t.fleet.until = nil, 0, time.Time{}
 		if of := measured[t]; of != nil {
-			t.values = of.values
+			t.fleet.values = of.values
 			if !lacks && n.share.left() >= int64(4*codec.MostFleet) {
-				t.keep(of, plan, p.fleets.minutes())
+				t.fleet.keep(of, plan, p.fleets.minutes())
 			}
 		}
 		if plan.backward {
-			t.from = plan.first
+			t.fleet.from = plan.first
 		} else {
-			t.to, t.changed = plan.last, false
+			t.fleet.to, t.fleet.changed = plan.last, false
 		}
-		t.charge(n.share)
+		t.fleet.charge(n.share)
 	}
+}
+
+// stands reports whether a target is as it was when the query was planned.
+func (t *target) stands(n *namespace, plan *fleetPlan) bool {
+	next := plan.backward && t.fleet.from == plan.last+1 || !plan.backward && t.fleet.to == plan.first-1
+	return next && t.sole == t.fleet.kept.Sole && t.several == (len(t.fleet.kept.Containers) > 0) &&
+		slices.ContainsFunc(n.tracks, func(known *track) bool { return known.fleet == t.fleet })
 }
 
 // keep adds the means of an answer.
 func (f *fleet) keep(of *fleetMeans, plan *fleetPlan, step int64) {
 	known := &f.kept
-	since, minute := int64(0), plan.first*step
-	if !plan.backward {
-		if f.changed {
-			known.Each(func(m *codec.Means) { m.Since = minute })
-		}
-		if f.to >= f.from {
-			since = minute
-		}
-	}
-	if len(known.Containers) == 0 && len(of.containers) == 1 && (known.Sole == "" || known.Sole == of.containers[0]) {
-		known.Sole = of.containers[0]
-	} else if len(of.containers) > 0 {
-		known.Split()
-		for _, name := range of.containers {
-			known.Container(name, since)
-		}
-	}
+	f.begin(of.containers, plan, plan.first*step)
 	for _, m := range of.means {
 		if to := known.Of(m.container); to != nil && (m.container == "" || to != &known.Pods) {
 			to.Add(m.resource == recommender.Memory, m.ready, m.unready, m.mean, m.step*step)
@@ -304,6 +300,25 @@ func (f *fleet) keep(of *fleetMeans, plan *fleetPlan, step int64) {
 	}
 	if len(of.known[0])+len(of.known[1]) > 0 {
 		f.version++
+	}
+}
+
+// begin makes room for the means of the containers of an answer that begins at a minute.
+func (f *fleet) begin(containers []string, plan *fleetPlan, minute int64) {
+	known, since := &f.kept, int64(0)
+	if !plan.backward && f.changed {
+		known.Each(func(m *codec.Means) { m.Since = minute })
+	}
+	if !plan.backward && f.to >= f.from {
+		since = minute
+	}
+	if len(known.Containers) == 0 && len(containers) == 1 && (known.Sole == "" || known.Sole == containers[0]) {
+		known.Sole = containers[0]
+	} else if len(containers) > 0 {
+		known.Split()
+		for _, name := range containers {
+			known.Container(name, since)
+		}
 	}
 }
 
@@ -496,7 +511,7 @@ func (c *fleetCollector) meansOf(t *target, pods map[string]*podUsage) *fleetMea
 	}
 	slices.Sort(out.containers)
 	names := []string{""}
-	if len(out.containers) > 1 || len(t.kept.Containers) > 0 || len(out.containers) == 1 && t.kept.Sole != "" && t.kept.Sole != out.containers[0] {
+	if len(out.containers) > 1 || t.several || len(out.containers) == 1 && t.sole != "" && t.sole != out.containers[0] {
 		names = append(names, out.containers[:min(len(out.containers), codec.MostFleetContainers)]...)
 	}
 	last := int(c.plan.last - c.plan.first + 1)
@@ -562,45 +577,40 @@ type podUse struct {
 // at returns the usage of a container of the pod, or of the pod without a name, in a step. wanted are the containers
 // that run as long as the pod does.
 func (p *podUsage) at(name string, wanted containers, r recommender.Resource, i int) podUse {
-	use, lacks := podUse{}, false
-	main, mains := 0, 0
+	use, lacks, main := podUse{}, false, 0
 	for _, of := range p.containers {
 		if name != "" && of.name != name {
 			continue
 		}
 		value, known := of.at(r, i)
-		if wanted.has(of.name) {
-			mains++
-			if known {
-				main++
-			}
-		}
-		switch {
-		case !known:
+		if !known {
 			lacks = lacks || of.lacks(r, i)
-		case math.IsInf(value, 1):
-			lacks = true
-		case value == starting:
-			use.state = within
-		default:
-			use.value += value
-			if use.state == absent {
-				use.state = measuring
-			}
+			continue
 		}
-	}
-	if name == "" && wanted != nil {
-		mains = len(wanted)
+		lacks = lacks || math.IsInf(value, 1)
+		use.add(value)
+		if wanted.has(of.name) {
+			main++
+		}
 	}
 	switch {
-	case lacks:
+	case lacks, name == "" && 0 < main && main < len(wanted) && use.state != within:
 		return podUse{state: unmeasured}
 	case main == 0:
 		return podUse{} // it does not run yet, or it ends
-	case main < mains && use.state != within:
-		return podUse{state: unmeasured}
 	}
 	return use
+}
+
+// add the value of a container.
+func (u *podUse) add(value float64) {
+	switch {
+	case value == starting:
+		u.state = within
+	case u.state == absent:
+		u.state = measuring
+	}
+	u.value += max(0, value)
 }
 
 // at returns the value of a step. CPU without memory in the same step is the rest of a rate of a container that has
@@ -611,6 +621,10 @@ func (c *containerUsage) at(r recommender.Resource, i int) (float64, bool) {
 	}
 	if memory := c.of[recommender.Memory]; r == recommender.CPU && memory != nil && math.IsNaN(memory[i]) && i > c.last[recommender.Memory] {
 		return 0, false
+	}
+	// The first rates of a container are over less than their window.
+	if r == recommender.CPU && c.first[r] > 0 && i < c.first[r]+2 {
+		return starting, true
 	}
 	return c.of[r][i], true
 }

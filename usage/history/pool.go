@@ -26,7 +26,12 @@ type pool struct {
 	// slid is the newest step that any history's window has moved to.
 	slid int64
 	// seen is the latest time at which the pool was refreshed.
-	seen time.Time
+	seen    time.Time
+	running running
+}
+
+// running is what decides when the running step is read.
+type running struct {
 	// heard is the newest step with a sample of any container, indexed by resource; 0: none has one. lookedAt is when the
 	// running step was last read.
 	heard    [2]int64
@@ -95,11 +100,11 @@ const mostUnasked = 12
 // source has had no samples of a resource for two steps, up to mostUnasked steps if no policy waits. It returns nil if
 // nothing is awaited. A history gets a step only when it has ended, which may be two steps after an outage.
 func (p *pool) awaited(last int64, now time.Time) *usage.Query {
-	if now.Sub(p.lookedAt).Abs() < lookAgain {
+	if now.Sub(p.running.lookedAt).Abs() < lookAgain {
 		return nil
 	}
 	silent, all := false, false
-	for _, newest := range p.heard {
+	for _, newest := range p.running.heard {
 		silent = silent || newest > 0 && last-newest >= 2
 		all = all || newest > 0 && last-newest >= 2 && last-newest <= mostUnasked
 	}
@@ -127,9 +132,9 @@ func (p *pool) awaited(last int64, now time.Time) *usage.Query {
 func (p *pool) hear(c *collector) {
 	c.each(func(a *answer) {
 		for r, values := range [2][]float64{recommender.CPU: a.cpu, recommender.Memory: a.memory} {
-			for i := len(values) - 1; i >= 0 && c.first+int64(i) > p.heard[r]; i-- {
+			for i := len(values) - 1; i >= 0 && c.first+int64(i) > p.running.heard[r]; i-- {
 				if !math.IsNaN(values[i]) {
-					p.heard[r] = c.first + int64(i)
+					p.running.heard[r] = c.first + int64(i)
 				}
 			}
 		}
@@ -172,8 +177,8 @@ func (p *pool) follow(now time.Time) {
 	for _, at := range []*time.Time{&p.retryAt, &p.redialAt, &p.increments.mending.whole, &p.began, &p.state.LastSuccess} {
 		sooner(at, 0)
 	}
-	for r := range p.heard {
-		p.heard[r] = min(p.heard[r], usage.StepOf(now, p.settings.QueryStep))
+	for r := range p.running.heard {
+		p.running.heard[r] = min(p.running.heard[r], usage.StepOf(now, p.settings.QueryStep))
 	}
 	sooner(&p.increments.mending.at, partialPause)
 	for _, n := range p.namespaces {

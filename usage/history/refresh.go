@@ -173,16 +173,9 @@ func (r *refresh) run(ctx context.Context) bool {
 		return false
 	}
 	if source == nil {
-		var err error
-		if source, err = r.store.options.Dial(settings); err != nil {
-			r.commit(func(p *pool) { p.fail(err, r.now) })
+		if source = r.dial(settings); source == nil {
 			return false
 		}
-		lasts := redialAfter
-		if settings.Namespace != "" {
-			lasts = redialTenant
-		}
-		r.commit(func(p *pool) { p.source, p.redialAt = source, r.now.Add(lasts) })
 	}
 	if plan.newest != nil && !r.read(ctx, source, plan, *plan.newest, nil) ||
 		plan.past != nil && !r.read(ctx, source, plan, *plan.past, plan.group) ||
@@ -195,6 +188,21 @@ func (r *refresh) run(ctx context.Context) bool {
 	}
 	// The past, or the rest of new steps after a rejection.
 	return plan.past != nil || plan.newest != nil || plan.fleets != nil
+}
+
+// dial returns the source, or nil after a failure.
+func (r *refresh) dial(settings usage.SourceSettings) usage.Source {
+	source, err := r.store.options.Dial(settings)
+	if err != nil {
+		r.commit(func(p *pool) { p.fail(err, r.now) })
+		return nil
+	}
+	lasts := redialAfter
+	if settings.Namespace != "" {
+		lasts = redialTenant
+	}
+	r.commit(func(p *pool) { p.source, p.redialAt = source, r.now.Add(lasts) })
+	return source
 }
 
 // begin plans the next queries; if the source is nil, the caller dials it.
@@ -238,7 +246,7 @@ func (r *refresh) see(ctx context.Context, source usage.Source, plan plan) {
 	collector := newCollector(plan.resolvers, step)
 	_, err := source.Read(ctx, *plan.running, collector.take)
 	r.commit(func(p *pool) {
-		p.lookedAt = r.now
+		p.running.lookedAt = r.now
 		if err == nil {
 			collector.dropIdle()
 			p.see(collector, r.now, r.changed)
