@@ -225,15 +225,8 @@ func (h Holds) prove(of request, f Fleet) verdict {
 // keep narrows the range of a request to the one in which an HPA keeps the number of replicas. It returns since when the
 // history is known, and why nothing is proven; empty: the range is proven, and includes the present request.
 func (f *Fleet) keep(b Binding, scaler replicas.Scaler, of request, kept *recommender.Kept) (time.Time, string) {
-	present, why := f.present(b.Container, of.resource)
+	present, past, why := f.known(b, of)
 	if why != "" {
-		return time.Time{}, why
-	}
-	if len(present) > 1 && f.original(of.container, of.resource) == 0 {
-		return time.Time{}, fmt.Sprintf("the template of container %s has no %s request", of.container, of.resource)
-	}
-	past := f.past(b.Container, of.resource)
-	if why := past.tooLittle(f.Now); why != "" {
 		return time.Time{}, why
 	}
 	now := 0.0
@@ -264,6 +257,18 @@ func (f *Fleet) keep(b Binding, scaler replicas.Scaler, of request, kept *recomm
 		kept.Most, kept.Above = most, above
 	}
 	return past.Since, ""
+}
+
+// known returns the mean requests that an HPA divides by, by container, and the history, or why one of them is not known.
+func (f *Fleet) known(b Binding, of request) (present map[string]float64, past Past, why string) {
+	if present, why = f.present(b.Container, of.resource); why != "" {
+		return nil, past, why
+	}
+	if len(present) > 1 && f.original(of.container, of.resource) == 0 {
+		return nil, past, fmt.Sprintf("the template of container %s has no %s request", of.container, of.resource)
+	}
+	past = f.past(b.Container, of.resource)
+	return present, past, past.tooLittle(f.Now)
 }
 
 // share returns the part of a range of a pod's request that one container may have. Containers that attune does not
