@@ -237,7 +237,8 @@ test-long: programs test-race test-fips test-fuzz ## Race detector, FIPS mode an
 	cd test && go test -count=1 -timeout 60m -v ./e2e -overload
 	cd test && go test -count=1 -timeout 60m -v -run 'Test(Embedded|Outages)$$' ./e2e -outage
 	cd test && go test -count=1 -timeout 60m -v -run 'TestAttacks$$' ./e2e -attacks
-	cd test/admission && go test -count=1 -timeout 90m -pods 1000000 ./...
+	cd test/admission && go test -count=1 -timeout 90m . -pods 1000000
+	cd test/admission && go test -count=1 -timeout 90m ./replicas -fleets 1000000
 	cd test && ATTUNE_HOSTILE_CONTAINERS=1000000 go test -count=1 -timeout 60m -v -run 'TestHostileSeries' ./field $(QUIETLY)
 	cd test && go test -count=1 -timeout 0 -v -run 'TestSeeds' ./sim -sim.seed 1 -sim.seeds 1000000 -sim.hours $(HOURS) $(QUIETLY)
 
@@ -249,6 +250,9 @@ backtest: ## Every algorithm that sizes containers on every trace of a folder, a
 
 packed: ## Strategies on the pods of a trace, packed onto nodes (TRACES=folder; without it a trace of the project's own)
 	cd test && go test -count=1 -v ./packed $(if $(TRACES),-traces '$(abspath $(TRACES))')
+
+hpa-replicas: ## Replicas of HPAs with the usage of traces, by upstream's own controller, with requests that attune's proof allows (TRACES=folder)
+	cd test/admission && go test -count=1 -timeout 120m -v -run 'TestTraces' ./replicas -workloads 40 -traces '$(abspath $(or $(TRACES),../shared/traces))' $(QUIETLY)
 
 load: programs ## The operator before a real API server with many played nodes: what it takes (PARTS=0.01,0.1 of 150,000 pods)
 	cd test && go run ./load -parts '$(PARTS)'
@@ -363,4 +367,4 @@ vulncheck: bin/govulncheck ## Known vulnerabilities in code that the product cal
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: test-docs compatibility workflows lane-clusters lane-kubelets lane-background tidy subjects vulncheck programs inotify record-metrics record-raises mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-loops-apiserver test-cluster test-e2e test-v2 test-faults test-faults-vpa test-argo test-upstream test-release test-matrix test-mutants test-race test-fips test-fuzz test-long bench packed backtest load build release-files release-publish release-rehearsal image rbac generate score lint verify help values
+.PHONY: hpa-replicas test-docs compatibility workflows lane-clusters lane-kubelets lane-background tidy subjects vulncheck programs inotify record-metrics record-raises mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-loops-apiserver test-cluster test-e2e test-v2 test-faults test-faults-vpa test-argo test-upstream test-release test-matrix test-mutants test-race test-fips test-fuzz test-long bench packed backtest load build release-files release-publish release-rehearsal image rbac generate score lint verify help values

@@ -62,6 +62,7 @@ var narrowings = []row[narrowing]{
 	{withoutChildKills, steps, reasons{ReasonChildKilled}},
 	{withoutConsolidation, steps, reasons{ReasonNewPodsNotSized}},
 	{withinLimitRanges, all, reasons{ReasonLimitRange}},
+	{withinKept, steps | answers | reboosts, reasons{ReasonHPA}},
 }
 
 // lastGates check the narrowed plan.

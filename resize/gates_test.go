@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -316,9 +317,17 @@ func TestHPAKeepsTheRange(t *testing.T) {
 			assert.Equal(t, tc.why, plan.LeftOut[0].Message)
 		}
 	}
+	raised := within(400, 550)
+	raised.Namespace.LimitRanges = []corev1.LimitRange{{Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
+		Type: corev1.LimitTypeContainer, Min: corev1.ResourceList{"cpu": resource.MustParse("600m")},
+	}}}}}
+	plan, refusal := Admit(web(), mustPlan(t, web(), wish(size(520, 1040, 256, 512))), raised)
+	check(t, ReasonLimitRange, refusal)
+	assert.Equal(t, size(500, 1000, 256, 512), specOf(plan.Apply(web()))["app"], "a LimitRange would raise it out of the range")
+
 	undo := mustPlan(t, web(), wish(size(100, 200, 256, 512)))
 	undo.Wave = WaveUndo
-	plan, refusal := Admit(web(), undo, within(251, 0))
+	plan, refusal = Admit(web(), undo, within(251, 0))
 	require.Nil(t, refusal)
 	assert.Equal(t, size(100, 200, 256, 512), specOf(plan.Apply(web()))["app"], "no range holds an undo")
 }

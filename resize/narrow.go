@@ -66,6 +66,10 @@ func withoutHeld(_ *corev1.Pod, p Plan, in GateInput) Plan {
 	return p
 }
 
+// withinKept is withoutHeld again: a LimitRange may have moved a request out of the range that keeps the number of
+// replicas.
+func withinKept(pod *corev1.Pod, p Plan, in GateInput) Plan { return withoutHeld(pod, p, in) }
+
 // withoutFailedLimits keeps the memory limits of the workload after a decrease failed because of the containers' usage
 // (page cache included). Each retry would leave a container that crashes meanwhile with the lower limit.
 func withoutFailedLimits(_ *corev1.Pod, p Plan, in GateInput) Plan {

@@ -42,7 +42,8 @@ type Fleet struct {
 // nothing, and Desired is Current. A number of replicas that is out of bounds is brought within them, whatever is used.
 //
 // Two differences are known. HPA rounds the usage that it assumes of a missing pod down to a thousandth of the unit's
-// base (1m of CPU), if Target is above 100. And its numbers overflow where utilization is above most.
+// base (1m of CPU), if Target is above 100. And its 32 bits overflow if a utilization, or a number of replicas that is not
+// yet bounded by Max, is above most. The requests of Keep stay below.
 func (s Scaler) Desired(f Fleet, request float64) int32 {
 	switch {
 	case f.Current == 0: // which disables the HPA
@@ -221,12 +222,15 @@ type plateau struct {
 // plateaus are those found last. A history has few, in any order.
 type plateaus [64]plateau
 
+// limit is the largest number of shares with which HPA's 32 bits hold the utilization and the number of replicas.
+func (s Scaler) limit(f *Fleet) int64 { return most * int64(min(f.Ready, s.Target)) }
+
 // find the plateau around some shares.
 func (known *plateaus) find(s Scaler, f *Fleet, at int64, asked int32) *plateau {
 	const odd = 0x9e3779b1 // spreads similar numbers
 	p := &known[((uint32(f.Ready)*odd+uint32(f.Unready))*odd+uint32(asked))*odd>>26]
 	if p.fleet != *f || p.asked != asked {
-		*p = plateau{*f, asked, s.last(f, at, 0, asked), s.last(f, at, most*int64(f.Ready), asked)}
+		*p = plateau{*f, asked, s.last(f, at, 0, asked), s.last(f, at, s.limit(f), asked)}
 	}
 	return p
 }

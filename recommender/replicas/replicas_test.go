@@ -46,6 +46,9 @@ func TestKeep(t *testing.T) {
 
 	crossing := usual.Keep([]Span{quiet, {Ready: 4, Least: 600, Greatest: 900}}, 1000)
 	assert.Equal(t, [2]float64{1000, 1000}, [2]float64{crossing.Least, crossing.Greatest}, "the usage of the span leads to two numbers already")
+	tiny := Scaler{Min: 1, Max: 2, Target: 1}.Keep([]Span{{Ready: 2, Least: 1e9, Greatest: 1e9}}, 1e9)
+	assert.InEpsilon(t, 2*100*1e9/math.MaxInt32, tiny.Least, 1e-6, "with less, the number of replicas overflows before it is compared with Max")
+
 	assert.Equal(t, Kept{}, usual.Keep([]Span{quiet}, 0), "nothing is proven without a request")
 	for _, impossible := range []Span{{Ready: 2, Least: math.NaN(), Greatest: 1}, {Ready: 2, Least: 2, Greatest: 1}, {Ready: 2, Least: -1},
 		{Ready: 2, Greatest: math.Inf(1)}, {Ready: 2, Unready: -1}, {Ready: math.MaxInt32, Unready: math.MaxInt32}} {

@@ -9,9 +9,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/recommender/replicas"
 	"attune.io/attune/resize"
 	"attune.io/attune/test/kubelet"
@@ -19,7 +22,7 @@ import (
 
 // scaledWorld has a Deployment web of four replicas that request 1 CPU and use 100m, under an HPA with a target of 70 %
 // and minReplicas 4. At most, their mean was 300m. hpa changes the HPA.
-func scaledWorld(t *testing.T, settings string, hpas ...*autoscalingv2.HorizontalPodAutoscaler) *world {
+func scaledWorld(t *testing.T, settings string, containers func(*world) []corev1.Container, hpas ...*autoscalingv2.HorizontalPodAutoscaler) *world {
 	w := newWorld(t, kubelet.Options{})
 	w.autoscalers = realHPAs{w.direct}
 	w.wire()
@@ -28,7 +31,10 @@ func scaledWorld(t *testing.T, settings string, hpas ...*autoscalingv2.Horizonta
 	w.usage.now = w.clock.Now
 	w.usage.spans = map[string][]replicas.Span{" cpu": w.upTo(300), "app cpu": w.upTo(300)}
 	w.memory["app"] = 200
-	w.deployment("web", 4, w.app("cpu=1,memory=512Mi", ""))
+	if containers == nil {
+		containers = func(w *world) []corev1.Container { return []corev1.Container{w.app("cpu=1,memory=512Mi", "")} }
+	}
+	w.deployment("web", 4, containers(w)...)
 	w.startNewPods()
 	if len(hpas) == 0 {
 		hpas = append(hpas, minFour(w.namespace, "web"))
@@ -84,7 +90,7 @@ func TestHPAKeepLowersToTheProvenRequest(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := scaledWorld(t, fmt.Sprintf(keepCPU, c.setting))
+			w := scaledWorld(t, fmt.Sprintf(keepCPU, c.setting), nil)
 			if c.dynamic {
 				w.usage.spans[" cpu"] = w.upTo(2000)
 			}
@@ -124,7 +130,7 @@ func TestHPAKeepLowersToTheProvenRequest(t *testing.T) {
 // range is proven with the new target.
 func TestHPAKeepStopsWhenTheTargetChanges(t *testing.T) {
 	t.Parallel()
-	w := scaledWorld(t, fmt.Sprintf(keepCPU, "Keep"))
+	w := scaledWorld(t, fmt.Sprintf(keepCPU, "Keep"), nil)
 	w.until(6*time.Hour, "the first pod is resized", func() bool { return len(w.requests()) == 2 })
 	hpa := minFour(w.namespace, "web")
 	require.NoError(t, w.direct.Get(t.Context(), client.ObjectKeyFromObject(hpa), hpa))
@@ -138,22 +144,63 @@ func TestHPAKeepStopsWhenTheTargetChanges(t *testing.T) {
 // Adversarial siblings of the story: where the range and anything else contradict each other, the request stays.
 func TestHPAKeepAgainstOtherBounds(t *testing.T) {
 	t.Parallel()
-	strict := minFour("", "strict")
+	strict, ofContainer := minFour("", "strict"), minFour("", "web")
 	strict.Spec.Metrics[0].Resource.Target.AverageUtilization = ptr.To[int32](40)
+	target := ofContainer.Spec.Metrics[0].Resource.Target
+	ofContainer.Spec.Metrics[0] = autoscalingv2.MetricSpec{Type: autoscalingv2.ContainerResourceMetricSourceType,
+		ContainerResource: &autoscalingv2.ContainerResourceMetricSource{Name: "cpu", Container: "app", Target: target}}
+	keep := fmt.Sprintf(keepCPU, "Keep")
 	for name, c := range map[string]struct {
 		settings string
 		hpas     []*autoscalingv2.HorizontalPodAutoscaler
-		want     int64
+		with     func(*world) []corev1.Container
+		want     []int64
 	}{
-		"maxAllowed below the range": {"cpu: {maxChangePercent: 90, hpa: Keep, maxAllowed: 300m}", nil, 1000},
-		"two HPAs":                   {fmt.Sprintf(keepCPU, "Keep"), []*autoscalingv2.HorizontalPodAutoscaler{minFour("", "web"), strict}, 330*100/45 + 1},
-		"strategy Node":              {fmt.Sprintf(keepCPU, "Keep") + "\nstrategy: Node", nil, 1000},
+		"maxAllowed below the range": {settings: "cpu: {maxChangePercent: 90, hpa: Keep, maxAllowed: 300m}", want: []int64{1000}},
+		"two HPAs":                   {settings: keep, hpas: []*autoscalingv2.HorizontalPodAutoscaler{minFour("", "web"), strict}, want: []int64{330*100/45 + 1}},
+		"strategy Node":              {settings: keep + "\nstrategy: Node", want: []int64{1000}},
+		"Guaranteed pods": {settings: keep, want: []int64{least}, with: func(w *world) []corev1.Container {
+			return []corev1.Container{w.app("cpu=1,memory=512Mi", "cpu=1,memory=512Mi")}
+		}},
+		"a LimitRange above the least request": {settings: keep, want: []int64{600}, with: func(w *world) []corev1.Container {
+			limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "large"}}
+			limits.Spec.Limits = []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Min: amounts(w.t, "cpu=600m")}}
+			require.NoError(w.t, w.direct.Create(w.t.Context(), limits))
+			return []corev1.Container{w.app("cpu=1,memory=512Mi", "")}
+		}},
+		"one of two containers": {settings: keep, hpas: []*autoscalingv2.HorizontalPodAutoscaler{ofContainer}, want: []int64{least}, with: func(w *world) []corev1.Container {
+			w.usage.of["side"], w.memory["side"] = used{CPU: 0.1, Memory: 100}, 100
+			return []corev1.Container{w.app("cpu=1,memory=512Mi", ""), {Name: "side", Resources: sized(w.t, "cpu=1,memory=512Mi", "")}}
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := scaledWorld(t, c.settings, c.hpas...)
+			w := scaledWorld(t, c.settings, c.with, c.hpas...)
 			w.run(6*time.Hour, 5*time.Minute)
-			assert.Equal(t, []int64{c.want}, w.requests())
+			assert.Equal(t, c.want, w.requests())
+			if len(w.pods()[0].Spec.Containers) == 2 {
+				assert.EqualValues(t, 120, w.pods()[0].Spec.Containers[1].Resources.Requests.Cpu().MilliValue(), "no HPA scales on it")
+			}
 		})
 	}
+}
+
+// No range holds the answer to an OOM kill, nor an undo: also where nothing is proven any more.
+func TestHPAKeepHoldsNoAnswerAndNoUndo(t *testing.T) {
+	t.Parallel()
+	w := scaledWorld(t, fmt.Sprintf(keepCPU, "Keep"), func(w *world) []corev1.Container {
+		return []corev1.Container{w.app("cpu=1,memory=512Mi", "cpu=2,memory=512Mi")}
+	})
+	w.until(6*time.Hour, "the first pod is resized", func() bool { return len(w.requests()) == 2 })
+	hpa := minFour(w.namespace, "web")
+	require.NoError(t, w.direct.Get(t.Context(), client.ObjectKeyFromObject(hpa), hpa))
+	hpa.Spec.Metrics[0].Resource.Target.AverageUtilization = ptr.To[int32](20)
+	require.NoError(t, w.direct.Update(t.Context(), hpa))
+	w.memory["app"] = 600
+	w.until(2*time.Hour, "all pods have the memory", func() bool {
+		return !slices.ContainsFunc(w.pods(), func(pod corev1.Pod) bool { return memoryLimit(&pod) < 600 })
+	})
+	assert.Equal(t, []int64{least, 1000}, w.requests())
+	w.annotate(map[string]string{v1alpha1.UndoAnnotation: "2026-01-01T00:00:00Z"})
+	w.until(2*time.Hour, "the first pod has its original CPU", func() bool { return slices.Equal(w.requests(), []int64{1000}) })
 }

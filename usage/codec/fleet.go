@@ -146,9 +146,9 @@ func PackFleet(f Fleet, most int) []byte {
 	return packed
 }
 
-// pack writes the version, the body compressed, and a checksum. The body has the step in minutes, the time At, the known
-// steps of each resource, the name Sole, the number of containers and each one's name; each list of ranges is their
-// number, then for each its fields, with times as minutes before At.
+// pack writes the version, the body compressed, and a checksum. The body has the step in minutes, the time At, the
+// known steps of each resource, the name Sole, the means of pods, the number of containers, and the name and the means
+// of each. Means are Since, the number of ranges, and the fields of each. Times are minutes before At.
 func (f Fleet) pack() []byte {
 	body := binary.AppendUvarint(nil, uint64(f.Step/time.Minute))
 	body = binary.AppendUvarint(body, uint64(f.At))

@@ -271,3 +271,26 @@ func FuzzUnpackFleet(f *testing.F) {
 		}
 	})
 }
+
+// TestAWeekOfAnHPA has a load that doubles and halves each day, with noise, and an HPA that follows it.
+func TestAWeekOfAnHPA(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 8))
+	f := codec.Fleet{Step: time.Minute, At: minute0, Sole: "app"}
+	pods := 2
+	for at := minute0 - 8*24*60 + 1; at <= minute0; at++ {
+		load := 6 * math.Exp2(1.66*math.Sin(float64(at)/1440*2*math.Pi)) * (1 + 0.05*random.NormFloat64())
+		mean := load / float64(pods)
+		f.Pods.Add(false, pods, 0, mean, at)
+		f.Pods.Add(true, pods, 0, 400<<20*(1+0.1*random.Float64()), at)
+		for i := range f.Known {
+			f.Known[i].Add((at-1)/60, 60)
+		}
+		if math.Abs(mean-1) > 0.1 {
+			pods = max(2, min(20, int(math.Ceil(load))))
+		}
+	}
+	packed := codec.PackFleet(f, codec.MostFleet)
+	t.Logf("%d ranges, %d bytes in memory, %d packed", f.Pods.Len(), f.Pods.Bytes(), len(packed))
+	assert.Zero(t, f.Pods.Since, "all of it is known")
+	assert.LessOrEqual(t, len(packed), codec.MostFleet)
+}

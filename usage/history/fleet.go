@@ -203,7 +203,8 @@ func (s *Store) fleet(key Key) (*pool, *fleet) {
 	return pool, track.fleet
 }
 
-// fleetCheckpoint returns the spans of a workload, like Checkpoint. Until they have been read, it returns the stored ones.
+// fleetCheckpoint returns the spans of a workload, like Checkpoint. Until they have been read, it returns the stored
+// ones.
 func (s *Store) fleetCheckpoint(key Key, most int, stored []byte) []byte {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

@@ -456,6 +456,41 @@ func TestANewLeaderContinuesWithTheSpans(t *testing.T) {
 	}
 }
 
+// TestACheckpointIsRestoredDuringARead of pods with another container: nothing is lost.
+func TestACheckpointIsRestoredDuringARead(t *testing.T) {
+	source := &fake{pods: []fakePod{web("aaaaa", always(0.2))}}
+	options := history.Options{
+		Dial:    func(usage.SourceSettings) (usage.Source, error) { return source, nil },
+		Forgets: func(usage.SourceSettings) bool { return true },
+	}
+	old := history.New(options)
+	require.NoError(t, old.Want(scaled("web")))
+	read(t, old, now)
+	stored := old.Checkpoint(pods("web"), 12<<10, nil)
+	s := history.New(options)
+	interest := scaled("web")
+	interest.Workloads[0].Containers = []string{"app", "main"}
+	require.NoError(t, s.Want(interest))
+	source.set(func(f *fake) {
+		f.pods[0].container, f.pods[0].cpu = "main", always(0.7)
+		other := f.pods[0]
+		other.container, other.cpu = "app", always(0.2)
+		f.pods = append(f.pods, other)
+		f.fail = func(q usage.Query) error {
+			if q.Step < step {
+				return s.Restore(pods("web"), stored, now)
+			}
+			return nil
+		}
+	})
+	fill(t, s, now)
+	within(t, s.Spans(pods("web"), recommender.CPU), 1, 0, 200, 900)
+	within(t, s.Spans(key("web"), recommender.CPU), 1, 0, 200)
+	other := key("web")
+	other.Container = "main"
+	within(t, s.Spans(other, recommender.CPU), 1, 0, 700)
+}
+
 func TestASourceThatKeepsThePastNeedsNoCheckpointOfSpans(t *testing.T) {
 	s := newStore(&fake{pods: []fakePod{web("aaaaa", always(0.2))}})
 	require.NoError(t, s.Want(scaled("web")))

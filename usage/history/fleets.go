@@ -88,6 +88,10 @@ type target struct {
 	wanted, counted containers
 	// begin is the first step that may be stored.
 	begin int64
+	// sole and several are the containers of the fleet when the query was planned: its only one, or whether there are
+	// several. The read runs without the lock.
+	sole    string
+	several bool
 }
 
 // fleetPlan is the next query about fleets.
@@ -159,7 +163,8 @@ func (f *fleets) due(x *index, oldest, newest int64, now time.Time) (due []*targ
 			}
 			if fleet.to < newest || fleet.from > begin {
 				of := n.resolver.wishes[i]
-				due = append(due, &target{namespace: name, number: i, fleet: fleet, startup: of.of.startup, wanted: of.containers, counted: of.counted, begin: begin})
+				due = append(due, &target{namespace: name, number: i, fleet: fleet, startup: of.of.startup, wanted: of.containers, counted: of.counted, begin: begin,
+					sole: fleet.kept.Sole, several: len(fleet.kept.Containers) > 0})
 			}
 		}
 	}
@@ -243,12 +248,12 @@ func (r *refresh) readFleets(ctx context.Context, source usage.Source, plan plan
 	return ok
 }
 
-// keepFleets stores an answer. Fleets that were replaced during the read are skipped.
+// keepFleets stores an answer. Fleets that were replaced or got other containers during the read are skipped: they are
+// read again.
 func (p *pool) keepFleets(plan *fleetPlan, measured map[*target]*fleetMeans, report usage.Report, now time.Time) {
 	for _, t := range plan.targets {
 		n := p.namespaces[t.namespace]
-		if n == nil || !slices.ContainsFunc(n.tracks, func(known *track) bool { return known.fleet == t.fleet }) ||
-			plan.backward && t.fleet.from != plan.last+1 || !plan.backward && t.fleet.to != plan.first-1 {
+		if n == nil || !t.stands(n, plan) {
 			continue
 		}
 		lacks := report.Lacks(t.namespace)
@@ -270,6 +275,13 @@ func (p *pool) keepFleets(plan *fleetPlan, measured map[*target]*fleetMeans, rep
 		}
 		t.fleet.charge(n.share)
 	}
+}
+
+// stands reports whether a target is as it was when the query was planned.
+func (t *target) stands(n *namespace, plan *fleetPlan) bool {
+	next := plan.backward && t.fleet.from == plan.last+1 || !plan.backward && t.fleet.to == plan.first-1
+	return next && t.sole == t.fleet.kept.Sole && t.several == (len(t.fleet.kept.Containers) > 0) &&
+		slices.ContainsFunc(n.tracks, func(known *track) bool { return known.fleet == t.fleet })
 }
 
 // keep adds the means of an answer.
@@ -499,7 +511,7 @@ func (c *fleetCollector) meansOf(t *target, pods map[string]*podUsage) *fleetMea
 	}
 	slices.Sort(out.containers)
 	names := []string{""}
-	if len(out.containers) > 1 || len(t.fleet.kept.Containers) > 0 || len(out.containers) == 1 && t.fleet.kept.Sole != "" && t.fleet.kept.Sole != out.containers[0] {
+	if len(out.containers) > 1 || t.several || len(out.containers) == 1 && t.sole != "" && t.sole != out.containers[0] {
 		names = append(names, out.containers[:min(len(out.containers), codec.MostFleetContainers)]...)
 	}
 	last := int(c.plan.last - c.plan.first + 1)

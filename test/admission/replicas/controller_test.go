@@ -1,9 +1,12 @@
 package replicas
 
 import (
+	"cmp"
 	"context"
 	"io"
+	"maps"
 	"math"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,8 +41,9 @@ const (
 	// A new pod is pending, then it runs without metrics; then it is ready, and then there are metrics of it.
 	scheduled, isReady, measured = 10 * time.Second, 30 * time.Second, 45 * time.Second
 
-	// swing is how far usage is from the mean of its minute at most, and widened how much wider spans are made for it.
-	swing, widened = 0.03, 0.05
+	// swings is how far usage is from the mean of its minute at most, unless a deployment says otherwise. The spans of its
+	// history are wider by widened.
+	swings, widened = 0.03, 0.05
 )
 
 // deployment is a workload that upstream's HPA controller scales in virtual time. Its ready pods share a demand.
@@ -48,7 +52,8 @@ type deployment struct {
 	request int64
 	demand  []float64 // of all pods by the minute, in millicores
 
-	startAt int32 // the number of pods at first; 0: the least
+	startAt int32   // the number of pods at first; 0: the least
+	swing   float64 // 0: swings
 
 	pods    []*member
 	born    int
@@ -159,7 +164,7 @@ func (d *deployment) measure(tick int) metrics.PodMetricsInfo {
 	d.asked = append(d.asked, int32(len(d.pods)))
 	minute := min(tick/4, len(d.demand)-1)
 	// Two samples of a minute are as much above its mean as the others are below it.
-	away := swing * chance(minute, tick/2) * float64(1-2*(tick%2))
+	away := cmp.Or(d.swing, swings) * chance(minute, tick/2) * float64(1-2*(tick%2))
 	left, serving := int64(d.demand[minute]*(1+away)), int64(0)
 	for _, m := range d.pods {
 		if time.Since(m.since) >= isReady {
@@ -238,8 +243,22 @@ func (h *history) flush() {
 	h.spans = append(h.spans, replicas.Span{Ready: int32(h.ready), Unready: int32(h.unready), Least: least, Greatest: greatest, LeastAt: at, GreatestAt: at})
 }
 
-// play runs upstream's whole HPA controller for all deployments at once, in virtual time.
+// together is how many HPAs one controller has at most: the fake client panics if more than 100 events wait.
+const together = 60
+
+// play runs upstream's whole HPA controller for the deployments, in virtual time.
 func play(t *testing.T, all map[string]*deployment, length time.Duration) {
+	t.Helper()
+	for names := range slices.Chunk(slices.Sorted(maps.Keys(all)), together) {
+		some := map[string]*deployment{}
+		for _, name := range names {
+			some[name] = all[name]
+		}
+		playTogether(t, some, length)
+	}
+}
+
+func playTogether(t *testing.T, all map[string]*deployment, length time.Duration) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		var objects []runtime.Object

@@ -1,6 +1,7 @@
 package replicas
 
 import (
+	"flag"
 	"math/rand/v2"
 	"testing"
 
@@ -10,14 +11,13 @@ import (
 	"attune.io/attune/recommender/replicas"
 )
 
-// fleets is how many random fleets upstream judges.
-const fleets = 100_000
+var fleets = flag.Int("fleets", 100_000, "how many random fleets, and waves over fleets, upstream judges")
 
 // TestDesiredIsUpstreams: the formula asks for what upstream asks for, with pods in each phase.
 func TestDesiredIsUpstreams(t *testing.T) {
 	dice := rand.New(rand.NewPCG(1, 2))
 	scaled, stayed, differ := 0, 0, 0
-	for n := range fleets {
+	for n := range *fleets {
 		s := anyScaler(dice)
 		r := pick(dice, corev1.ResourceCPU, corev1.ResourceMemory)
 		u, f, request := anyFleet(dice, s, r)
@@ -35,8 +35,8 @@ func TestDesiredIsUpstreams(t *testing.T) {
 	}
 	t.Logf("%d fleets were scaled, %d stayed", scaled, stayed)
 	assert.Zero(t, differ)
-	assert.Greater(t, scaled, fleets/5)
-	assert.Greater(t, stayed, fleets/5)
+	assert.Greater(t, scaled, *fleets/5)
+	assert.Greater(t, stayed, *fleets/5)
 }
 
 func pick[T any](dice *rand.Rand, of ...T) T { return of[dice.IntN(len(of))] }

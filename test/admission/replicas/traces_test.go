@@ -18,7 +18,7 @@ import (
 	"attune.io/attune/usage/csvfile"
 )
 
-var traces = flag.String("traces", "", "folder with smaug.open.csv.gz and google2019.open.csv.gz; without it, made-up usage of a day")
+var traces = flag.String("traces", "", "folder with smaug.open.csv.gz and google2019.open.csv.gz; without it, made-up usage of half a day")
 var most = flag.Int("workloads", 12, "how many series of each trace to take, at most")
 
 // series is usage by the minute, in millicores.
@@ -29,7 +29,7 @@ type series struct {
 
 // madeUp are series with a daily rhythm, a quiet one and one with bursts.
 func madeUp() (all []series) {
-	const minutes = 24 * 60
+	const minutes = 12 * 60
 	for kind, name := range []string{"rhythm", "quiet", "bursts"} {
 		s := series{name: name}
 		for m := range minutes {
@@ -167,6 +167,44 @@ func (o *outcome) String() string {
 	share := func(of, all int) float64 { return 100 * float64(all-of) / float64(max(1, all)) }
 	return fmt.Sprintf("| %d of %d | %.3f %% | %.3f %% | %d | %.2f %% | %.1f %% |", o.changed, o.apps, share(o.pastDiffer, o.past), share(o.differ, o.syncs), o.unsafe,
 		100*float64(o.fewer)/float64(max(1, o.syncs)), 100*o.freed/o.requested)
+}
+
+// TestSwingsWithinAMinute: an HPA sees means of 15 seconds, the history those of minutes. Swings within the minutes lead to
+// another number if they are larger than the margin and what the spans are wider.
+func TestSwingsWithinAMinute(t *testing.T) {
+	const length = 6 * time.Hour
+	quiet := madeUp()[1].usage[:length/time.Minute]
+	for _, swing := range []float64{0.1, 0.2, 0.4} {
+		a := &app{scaler: percent(65, 2, 20), demand: quiet, until: int(length / syncs), wanted: 1}
+		a.request = int64(2.5 * quantile(quiet, 0.95) / 2 / 0.65)
+		start := func() *deployment {
+			d := a.start()
+			d.swing = swing
+			return d
+		}
+		a.before = start()
+		a.before.history = &history{until: a.until}
+		play(t, map[string]*deployment{"before": a.before}, length)
+		worlds := map[string]*deployment{}
+		margins := []float64{0, 0.1, 0.2, 0.3, 0.5}
+		for _, m := range margins {
+			d := start()
+			d.request = a.keep(m)
+			worlds[fmt.Sprint(m)] = d
+		}
+		play(t, worlds, length)
+		for _, m := range margins {
+			d, o := worlds[fmt.Sprint(m)], outcome{}
+			o.add(a, d)
+			t.Logf("swings of %2.0f %%, margin %2.0f %%: request %dm instead of %dm, %.1f %% of the syncs differ", 100*swing, 100*m, d.request, a.request,
+				100*float64(o.pastDiffer)/float64(o.past))
+			if swing <= m+widened {
+				assert.Zero(t, o.pastDiffer)
+			} else {
+				assert.Positive(t, o.pastDiffer)
+			}
+		}
+	}
 }
 
 // TestTraces: upstream's controller scales workloads with the usage of traces, with the old and with the new requests.

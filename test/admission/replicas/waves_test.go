@@ -29,11 +29,11 @@ type keeping func(replicas.Scaler, []replicas.Span, float64) replicas.Kept
 // Of each fleet, any prefix of the wave is resized; the kubelet defers a resize, or finds it infeasible, so that attune
 // withdraws it; attune reverts it; a new pod takes the place of an old one. Upstream reads the spec in each case.
 func TestWavesKeepTheNumber(t *testing.T) {
-	found := search(fleets, 1, replicas.Scaler.Keep)
+	found := search(*fleets, 1, replicas.Scaler.Keep)
 	t.Logf("%+v", found)
 	assert.Zero(t, found.differ, found.first)
-	assert.Greater(t, found.lower, fleets/4, "targets below the request")
-	assert.Greater(t, found.scaling, fleets/20, "moments at which upstream scales")
+	assert.Greater(t, found.lower, *fleets/4, "targets below the request")
+	assert.Greater(t, found.scaling, *fleets/20, "moments at which upstream scales")
 }
 
 // TestWavesFindWrongRanges: the same search finds ranges that are a little too large.
@@ -51,13 +51,13 @@ func TestWavesFindWrongRanges(t *testing.T) {
 			}
 			return kept
 		}
-		assert.Positive(t, search(fleets/10, 3, wrong).differ, what)
+		assert.Positive(t, search(*fleets/10, 3, wrong).differ, what)
 	}
 	forgetful := func(s replicas.Scaler, spans []replicas.Span, request float64) replicas.Kept {
 		s.Down = replicas.DefaultTolerance
 		return s.Keep(spans, request)
 	}
-	assert.Positive(t, search(fleets/10, 3, forgetful).differ, "another tolerance")
+	assert.Positive(t, search(*fleets/10, 3, forgetful).differ, "another tolerance")
 	noUnready := func(s replicas.Scaler, spans []replicas.Span, request float64) replicas.Kept {
 		counted := make([]replicas.Span, len(spans))
 		for i, span := range spans {
@@ -66,14 +66,14 @@ func TestWavesFindWrongRanges(t *testing.T) {
 		}
 		return s.Keep(counted, request)
 	}
-	assert.Positive(t, search(fleets/10, 3, noUnready).differ, "without unready pods")
+	assert.Positive(t, search(*fleets/10, 3, noUnready).differ, "without unready pods")
 }
 
 // TestTheRangeIsTheLargest: outside of it, upstream asks for another number at some moment of the history.
 func TestTheRangeIsTheLargest(t *testing.T) {
 	dice := rand.New(rand.NewPCG(5, 6))
 	judged := 0
-	for range fleets / 10 {
+	for range *fleets / 10 {
 		w := anyWave(dice)
 		kept := w.scaler.Keep(w.spans, float64(w.request))
 		if kept.Least == kept.Greatest {
@@ -88,7 +88,7 @@ func TestTheRangeIsTheLargest(t *testing.T) {
 			assert.True(t, w.changes(w.least, int64(math.Ceil(above))), "%+v with %v", w, above)
 		}
 	}
-	assert.Greater(t, judged, fleets/20)
+	assert.Greater(t, judged, *fleets/20)
 }
 
 // changes reports whether upstream asks for another number at a bound of some span, if all pods have another request.
@@ -136,19 +136,21 @@ func search(waves int, seed uint64, keep keeping) (found findings) {
 }
 
 // TestWhatIsNotProven counts fleets of another make-up than any of the history's, at the same usage of each pod: with a
-// pod without metrics, or with a ready pod more than replicas, as in a rollout. The number may differ there.
+// pod without metrics, or with a ready pod more than replicas, as in a rollout. The number may differ while the HPA scales.
+// Where it keeps the number of replicas, a pod without metrics changes nothing.
 func TestWhatIsNotProven(t *testing.T) {
 	dice := rand.New(rand.NewPCG(7, 8))
-	waves, absent, surplus := 0, 0, 0
-	for range fleets / 5 {
+	type count struct{ waves, absent, surplus int }
+	counts := map[bool]*count{true: {}, false: {}} // by whether the HPA keeps the number of replicas
+	for range *fleets / 5 {
 		w := anyWave(dice)
 		if !w.aim(dice, w.scaler.Keep(w.spans, float64(w.request))) || w.spans[0].Ready < 2 {
 			continue
 		}
-		waves++
 		current := w.spans[0].Ready + w.spans[0].Unready
+		rests := w.fleet(dice, 0, w.greats[0]).desired(w.scaler, current, w.resource) == current
 		differs := func(change func(*upstream)) bool {
-			u := w.fleet(dice, 0, w.greats[0])
+			u := w.fleet(nil, 0, w.greats[0])
 			change(u)
 			before := u.desired(w.scaler, current, w.resource)
 			for _, pod := range u.pods {
@@ -156,17 +158,24 @@ func TestWhatIsNotProven(t *testing.T) {
 			}
 			return u.desired(w.scaler, current, w.resource) != before
 		}
+		c := counts[rests]
+		c.waves++
 		if differs(func(u *upstream) { delete(u.used, u.pods[0].Name) }) {
-			absent++
+			c.absent++
 		}
 		mean := w.greats[0] / int64(w.spans[0].Ready) * w.unit
 		if differs(func(u *upstream) { u.add(ready, w.resource, w.request*w.unit, mean) }) {
-			surplus++
+			c.surplus++
 		}
 	}
-	t.Logf("of %d waves over a whole fleet, the number differs in %d with a pod without metrics, and in %d with a pod too many", waves, absent, surplus)
-	assert.Positive(t, absent)
-	assert.Positive(t, surplus)
+	for rests, c := range counts {
+		t.Logf("HPA keeps the number: %v; of %d waves over a whole fleet the number differs in %d with a pod without metrics, and in %d with a pod too many",
+			rests, c.waves, c.absent, c.surplus)
+		assert.Greater(t, c.waves, *fleets/50)
+	}
+	assert.Positive(t, counts[false].absent)
+	assert.Positive(t, counts[false].surplus)
+	assert.Zero(t, counts[true].absent)
 }
 
 // anyWave is a history: the number of pods and the usage of each span, most often close to where the number changes.
