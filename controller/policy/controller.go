@@ -351,19 +351,26 @@ func interest(p *v1alpha1.AttunePolicy, settings policy.Settings, m matched, sin
 }
 
 // wantFleets marks the workloads of which an HPA scales on a request that the settings let change (setting Keep). The
-// mean usage of their pods is wanted too. While the autoscalers cannot be listed, it is wanted of all, so that no history
-// is dropped.
+// mean usage of their pods is wanted too. While the autoscalers cannot be listed, which may take a while for each workload,
+// it is wanted of the same workloads as before.
 func (c *Controller) wantFleets(ctx context.Context, in *history.Interest, settings policy.Settings, m matched) {
 	if c.Autoscalers == nil || !settings.KeepsAnyReplicas() {
 		return
 	}
+	var err error
+	source := settings.Source.Digest()
 	for _, w := range m.won {
 		i := slices.IndexFunc(in.Workloads, func(of history.Workload) bool { return of.Kind == w.Kind && of.Name == w.Name })
 		if i < 0 {
 			continue
 		}
-		holds, err := c.Autoscalers.Of(ctx, w)
-		in.Workloads[i].Fleet = err != nil || holds.Keeping(in.Workloads[i].Containers, settings.KeepsReplicas)
+		var holds autoscale.Holds
+		if err == nil {
+			holds, err = c.Autoscalers.Of(ctx, w)
+		}
+		key := history.Key{Source: source, Namespace: w.Namespace, Kind: w.Kind, Workload: w.Name}
+		in.Workloads[i].Fleet = err == nil && holds.Keeping(in.Workloads[i].Containers, settings.KeepsReplicas) ||
+			err != nil && c.History.Covered(key, recommender.CPU).Window > 0
 		if w.Template == nil {
 			continue
 		}

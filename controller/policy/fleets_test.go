@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -47,5 +48,19 @@ func TestFleetsAreWantedWhereTheSettingIsKeep(t *testing.T) {
 	assert.Empty(t, of(&Controller{Autoscalers: scalers}, v1alpha1.StrategyWorkload, false))
 	assert.Empty(t, of(&Controller{Autoscalers: scalers}, v1alpha1.StrategyNode, true))
 	assert.Empty(t, of(&Controller{}, v1alpha1.StrategyWorkload, true))
-	assert.Len(t, of(&Controller{Autoscalers: &unlistedAutoscalers{errors.New("timeout")}}, v1alpha1.StrategyWorkload, true), 3, "no history is dropped meanwhile")
+	failing := &Controller{Autoscalers: &unlistedAutoscalers{errors.New("timeout")}, History: covering{workload: "on-cpu"}}
+	assert.Equal(t, []string{"on-cpu"}, of(failing, v1alpha1.StrategyWorkload, true), "no history is dropped meanwhile, and none is begun")
+}
+
+// covering has the history of one fleet.
+type covering struct {
+	History
+	workload string
+}
+
+func (c covering) Covered(of history.Key, _ recommender.Resource) (out history.Coverage) {
+	if of.Workload == c.workload && of.Namespace == "shop" {
+		out.Window = time.Hour
+	}
+	return out
 }

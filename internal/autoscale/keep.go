@@ -23,6 +23,9 @@ import (
 // shorter; a tenth of it may be missing.
 const keptFor, keptWeek = 24 * time.Hour, 7 * 24 * time.Hour
 
+// keptDay is the least history that a proof needs, in whole hours of a day of which a tenth may be missing.
+const keptDay = 24 * time.Hour / 10 * 9
+
 // clockSkew is how far apart the clocks of two leaders may be.
 const clockSkew = 10 * time.Minute
 
@@ -379,6 +382,8 @@ func (p *Past) tooLittle(now time.Time) string {
 		return of + "not known yet"
 	case now.Sub(p.Until) > keptFor:
 		return of + "known only until " + minute(p.Until)
+	case needed < keptDay:
+		return "historyWindow is shorter than a day, which shows no daily peak"
 	case p.Until.Sub(p.Since) < needed:
 		return fmt.Sprintf(of+"known since %s; enough at %s if no sample is missing", minute(p.Since), minute(p.Since.Add(needed)))
 	}

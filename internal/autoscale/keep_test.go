@@ -104,6 +104,8 @@ func TestKeepBlocksWhatIsNotKnown(t *testing.T) {
 	short, old, failed := quiet(2, 300), quiet(2, 300), autoscale.Past{Why: errors.New("the server answered 503")}
 	short.Since = at.Add(-24 * time.Hour)
 	old.Until = at.Add(-25 * time.Hour)
+	hour := quiet(2, 300)
+	hour.Since, hour.Window = at.Add(-time.Hour), time.Hour
 	for _, c := range []struct {
 		what  string
 		hpas  []autoscalingv2.HorizontalPodAutoscaler
@@ -121,6 +123,7 @@ func TestKeepBlocksWhatIsNotKnown(t *testing.T) {
 		{"no history", nil, one, autoscale.Past{}, false, "the mean usage and the number of pods are not known yet"},
 		{"a history that cannot be read", nil, one, failed, false, "the mean usage and the number of pods are not known: the server answered 503"},
 		{"a short history", nil, one, short, false, "the mean usage and the number of pods are known since 2026-11-27 12:00 UTC; enough at 2026-12-03 19:12 UTC if no sample is missing"},
+		{"a history window of an hour", nil, one, hour, false, "historyWindow is shorter than a day, which shows no daily peak"},
 		{"an old history", nil, one, old, false, "the mean usage and the number of pods are known only until 2026-11-27 11:00 UTC"},
 		{"no pods", nil, nil, quiet(2, 300), false, "no pod runs"},
 		{"a container without a request", nil, running(map[string]string{"app": "1", "side": ""}), quiet(2, 300), false,

@@ -110,7 +110,7 @@ func init() {
 	for _, name := range []string{
 		"minAllowed", "maxAllowed", "cpuRequest", "cpuLimit", "memoryRequest", "memoryLimit", "cpuLimitFloor", "memoryLimitFloor", "cpuRequestReduction",
 		"memoryRequestReduction", "cpuPeak", "cpuDay", "memoryPeak", "memoryMax7d", "memoryOOM",
-		"cpuLimitMost", "memoryLimitMost", "most", "min", "max", "baseCPURequest", "baseCPULimit", "amount", "limit", "usage", "cpu", "memory",
+		"cpuLimitMost", "memoryLimitMost", "most", "least", "min", "max", "baseCPURequest", "baseCPULimit", "amount", "limit", "usage", "cpu", "memory",
 	} {
 		quantityFields[foldName(name)] = true
 	}

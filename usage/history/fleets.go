@@ -398,7 +398,7 @@ func (c *fleetCollector) take(series usage.Series) {
 	of := c.container(pod, series.Container)
 	step := c.plan.query.Step
 	if series.Started > 0 && !series.Gone {
-		of.runs = min(of.runs, int(max(0, c.index(series.Started+(t.startup+c.plan.query.RateWindow+step).Milliseconds()))))
+		of.runs = min(of.runs, max(0, c.index(series.Started+(t.startup+c.plan.query.RateWindow+step).Milliseconds())))
 	}
 	before, after, left := series.AroundStart(series.CPU, t.startup, c.plan.query.RateWindow)
 	for _, samples := range [][]usage.Sample{before, after} {
