@@ -71,18 +71,18 @@ func scaled(hpas ...autoscalingv2.HorizontalPodAutoscaler) autoscale.Holds {
 }
 
 // TestKeepProvesTheLeastRequest: 2 replicas use at most 300m. With a target of 70 %, 78 % of the request are the first
-// utilization above the tolerance: a request of 300m / 0.78 is the first that leads to 3 replicas. The margin is 10 %.
+// utilization above the tolerance: a request of 300m / 0.78 is the first that leads to 3 replicas. The margin is 20 %.
 func TestKeepProvesTheLeastRequest(t *testing.T) {
 	holds := scaled(hpa("web", ofPods("cpu", utilization(70)))).Keep([]string{"app"}, nil, fleet(one, quiet(2, 300)))
 	assert.Nil(t, holds.On("app", cpu))
 	proof := holds.Kept("app", cpu)
 	require.NotNil(t, proof)
 	assert.Equal(t, recommender.Kept{
-		Least: 424, By: "HorizontalPodAutoscaler web", Reason: resize.ReasonHPA,
-		Below: "with less than 385m, HorizontalPodAutoscaler web would have asked for 3 replicas instead of 2 at 2026-11-26 10:00 UTC; the margin is 10 %",
+		Least: 462, By: "HorizontalPodAutoscaler web", Reason: resize.ReasonHPA,
+		Below: "with less than 385m, HorizontalPodAutoscaler web would have asked for 3 replicas instead of 2 at 2026-11-26 10:00 UTC; the margin is 20 %",
 	}, proof.Kept)
 	assert.Equal(t, "cpu", proof.Stored.Resource)
-	assert.Equal(t, "424m", proof.Stored.Least.String())
+	assert.Equal(t, "462m", proof.Stored.Least.String())
 	assert.Nil(t, proof.Stored.Most)
 	assert.Equal(t, []string{"web"}, proof.Stored.HPAs)
 	assert.Equal(t, at.Add(24*time.Hour), proof.Stored.ValidUntil.Time)
@@ -91,7 +91,7 @@ func TestKeepProvesTheLeastRequest(t *testing.T) {
 
 	held := holds.Gate([]v1alpha1.ContainerTarget{{Name: "app"}}, nil, at)["app"]
 	assert.True(t, held.Of[cpu])
-	assert.EqualValues(t, 424, held.Kept[cpu].Least)
+	assert.EqualValues(t, 462, held.Kept[cpu].Least)
 }
 
 // TestKeepBlocksWhatIsNotKnown: the block stays, and says why.
@@ -118,8 +118,8 @@ func TestKeepBlocksWhatIsNotKnown(t *testing.T) {
 		{"usage that leads to two numbers", nil, one, dynamic, false,
 			"no other request is proven to keep the number of replicas, because it follows the usage: HorizontalPodAutoscaler web asks for 6 replicas at 2026-11-28 11:00 UTC, and for 2 at 2026-11-26 10:00 UTC"},
 		{"a range that is narrower than the margin", nil, one, narrow, false,
-			"no other request than 1 is proven to keep the number of replicas: with less than 975m, HorizontalPodAutoscaler web would have asked for 3 replicas instead of 2 at 2026-11-26 10:00 UTC; the margin is 10 %, " +
-				"and with more than 1031m, HorizontalPodAutoscaler web would have asked for 8 replicas instead of 9 at 2026-11-26 10:00 UTC; the margin is 10 %"},
+			"no other request than 1 is proven to keep the number of replicas: with less than 975m, HorizontalPodAutoscaler web would have asked for 3 replicas instead of 2 at 2026-11-26 10:00 UTC; the margin is 20 %, " +
+				"and with more than 1031m, HorizontalPodAutoscaler web would have asked for 8 replicas instead of 9 at 2026-11-26 10:00 UTC; the margin is 20 %"},
 		{"no history", nil, one, autoscale.Past{}, false, "the mean usage and the number of pods are not known yet"},
 		{"a history that cannot be read", nil, one, failed, false, "the mean usage and the number of pods are not known: the server answered 503"},
 		{"a short history", nil, one, short, false, "the mean usage and the number of pods are known since 2026-11-27 12:00 UTC; enough at 2026-12-03 19:12 UTC if no sample is missing"},
@@ -201,7 +201,7 @@ func TestKeepDividesTheRangeOfAPod(t *testing.T) {
 		"the division does not change while pods are resized")
 
 	ofApp := scaled(hpa("web", ofContainer("app", "cpu", utilization(70)))).Keep([]string{"app", "side"}, nil, fleet(running(present), quiet(2, 300)))
-	assert.EqualValues(t, 424, ofApp.Kept("app", cpu).Least)
+	assert.EqualValues(t, 462, ofApp.Kept("app", cpu).Least)
 	assert.Nil(t, ofApp.Kept("side", cpu))
 	assert.Nil(t, ofApp.On("side", cpu), "the HPA does not count it")
 }
@@ -218,7 +218,7 @@ func TestStoredProofs(t *testing.T) {
 			assert.Nil(t, h.Kept("app", cpu))
 			return hold.Message
 		}
-		assert.EqualValues(t, 424, h.Kept("app", cpu).Least)
+		assert.EqualValues(t, 462, h.Kept("app", cpu).Least)
 		return ""
 	}
 	assert.Empty(t, stands(scaled(usual), f))

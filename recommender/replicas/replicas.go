@@ -134,9 +134,9 @@ type Kept struct {
 }
 
 // Margin is for usage that the history does not show: swings within the minutes that it has the means of, and the time
-// to come. On public traces the HPAs asked for the same number of replicas at each of its syncs with this margin, but
-// not without one (docs/hpa-replicas.md).
-const Margin = 0.1
+// to come. On public traces the HPAs asked for the same number of replicas at each of their syncs with half of this
+// margin, but not without one. Swings of a fifth within a minute need this one (docs/hpa-replicas.md).
+const Margin = 0.2
 
 // WithMargin returns the requests that keep the number also if usage is up to a margin above or below what was measured.
 // They always include the present request. Below and Above stay as they are: what would have happened at a bound without
