@@ -136,6 +136,11 @@ func TestHPAKeepStopsWhenTheTargetChanges(t *testing.T) {
 	require.NoError(t, w.direct.Get(t.Context(), client.ObjectKeyFromObject(hpa), hpa))
 	hpa.Spec.Metrics[0].Resource.Target.AverageUtilization = ptr.To[int32](20)
 	require.NoError(t, w.direct.Update(t.Context(), hpa))
+	// A pod is replaced in the middle of the wave.
+	pods := w.pods()
+	i := slices.IndexFunc(pods, func(pod corev1.Pod) bool { return cpuRequest(&pod) == 1000 })
+	require.NoError(t, w.direct.Delete(t.Context(), &pods[i]))
+	w.startNewPods()
 	w.run(6*time.Hour, 5*time.Minute)
 	assert.Equal(t, []int64{least, 1000}, w.requests(), "with 20 %%, the HPA asks for more replicas at 300m already")
 	assert.NotNil(t, w.recommendation().Spec.Containers[0].Holds)
