@@ -371,7 +371,7 @@ func (c *Controller) wantFleets(ctx context.Context, in *history.Interest, setti
 		key := history.Key{Source: source, Namespace: w.Namespace, Kind: w.Kind, Workload: w.Name}
 		in.Workloads[i].Fleet = err == nil && holds.Keeping(in.Workloads[i].Containers, settings.KeepsReplicas) ||
 			err != nil && c.History.Covered(key, recommender.CPU).Window > 0
-		if w.Template == nil {
+		if w.Template == nil || !in.Workloads[i].Fleet {
 			continue
 		}
 		in.Workloads[i].Counted = podview.Map(podview.ResizableIn(&w.Template.Spec), func(c *corev1.Container) string { return c.Name })

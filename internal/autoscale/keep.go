@@ -232,10 +232,7 @@ func (f *Fleet) keep(b Binding, scaler replicas.Scaler, of request, kept *recomm
 	if why != "" {
 		return time.Time{}, why
 	}
-	now := 0.0
-	for _, mean := range present {
-		now += mean
-	}
+	now := sum(present)
 	bare := scaler.Keep(past.Spans, now)
 	bareLeast, bareMost := f.share(bare, of, present)
 	least, most := f.share(bare.WithMargin(now, replicas.Margin), of, present)
@@ -272,6 +269,13 @@ func (f *Fleet) known(b Binding, of request) (present map[string]float64, past P
 	}
 	past = f.past(b.Container, of.resource)
 	return present, past, past.tooLittle(f.Now)
+}
+
+func sum(of map[string]float64) (all float64) {
+	for _, amount := range of {
+		all += amount
+	}
+	return all
 }
 
 // share returns the part of a range of a pod's request that one container may have. Containers that attune does not

@@ -88,7 +88,7 @@ func TestWithMargin(t *testing.T) {
 		{"nothing above it", Kept{Least: 500, Greatest: 1050}, 550, 1000},
 		{"nothing", Kept{Least: 1000, Greatest: 1000}, 1000, 1000},
 	} {
-		kept := c.kept.WithMargin(1000, Margin)
+		kept := c.kept.WithMargin(1000, 0.1)
 		assert.InEpsilon(t, c.least, kept.Least, 1e-7, c.what)
 		if math.IsInf(c.greatest, 1) {
 			assert.True(t, math.IsInf(kept.Greatest, 1), c.what)
