@@ -172,17 +172,17 @@ func TestKeepWithSeveralMetrics(t *testing.T) {
 	f := fleet(one, quiet(2, 300))
 	two := scaled(hpa("a", ofPods("cpu", utilization(70))), hpa("b", ofContainer("app", "cpu", utilization(50)))).Keep([]string{"app"}, nil, f)
 	require.NotNil(t, two.Kept("app", cpu))
-	assert.EqualValues(t, 330*100/56+1, two.Kept("app", cpu).Least, "the target of 50 %% is the stricter one: 55 %% are within the tolerance")
+	assert.EqualValues(t, 360*100/56+1, two.Kept("app", cpu).Least, "the target of 50 %% is the stricter one: 55 %% are within the tolerance")
 	assert.Equal(t, "each of the HorizontalPodAutoscalers a, b", two.Kept("app", cpu).By)
 	assert.Contains(t, two.Kept("app", cpu).Below, "HorizontalPodAutoscaler b")
 
 	own := hpa("web", ofPods("cpu", utilization(70)))
 	own.Spec.Behavior = &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleUp: &autoscalingv2.HPAScalingRules{Tolerance: ptr.To(resource.MustParse("0.5"))}}
 	tolerant := scaled(own).Keep([]string{"app"}, nil, f)
-	assert.EqualValues(t, 330*100/106+1, tolerant.Kept("app", cpu).Least, "105 %% are within its own tolerance")
+	assert.EqualValues(t, 360*100/106+1, tolerant.Kept("app", cpu).Least, "105 %% are within its own tolerance")
 
 	operator := autoscale.Autoscalers{HPAs: []autoscalingv2.HorizontalPodAutoscaler{hpa("web", ofPods("cpu", utilization(70)))}, Tolerance: 0.5}
-	assert.EqualValues(t, 330*100/106+1, operator.Of(web()).Keep([]string{"app"}, nil, f).Kept("app", cpu).Least, "the operator's")
+	assert.EqualValues(t, 360*100/106+1, operator.Of(web()).Keep([]string{"app"}, nil, f).Kept("app", cpu).Least, "the operator's")
 }
 
 // TestKeepDividesTheRangeOfAPod: the sum of the containers' least requests is above the least request of the pod, with
@@ -192,8 +192,8 @@ func TestKeepDividesTheRangeOfAPod(t *testing.T) {
 	present := map[string]string{"app": "1", "side": "200m", "proxy": "300m"}
 	holds := web.Keep([]string{"app", "side"}, nil, fleet(running(present), quiet(2, 702)))
 	app, side := holds.Kept("app", cpu).Least, holds.Kept("side", cpu).Least
-	assert.EqualValues(t, (702*110/78-300)*1000/1200+1, app, "990m of the pod, without the 300m of proxy, like 1000m to 200m")
-	assert.EqualValues(t, (702*110/78-300)*200/1200+1, side)
+	assert.EqualValues(t, (702*120/78-300)*1000/1200+1, app, "1080m of the pod, without the 300m of proxy, like 1000m to 200m")
+	assert.EqualValues(t, (702*120/78-300)*200/1200+1, side)
 
 	present["app"], present["side"] = "600m", "200m"
 	half := web.Keep([]string{"app", "side"}, nil, fleet(running(present), quiet(2, 702)))

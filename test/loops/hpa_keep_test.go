@@ -162,7 +162,7 @@ func TestHPAKeepAgainstOtherBounds(t *testing.T) {
 		want     []int64
 	}{
 		"maxAllowed below the range": {settings: "cpu: {maxChangePercent: 90, hpa: Keep, maxAllowed: 300m}", want: []int64{1000}},
-		"two HPAs":                   {settings: keep, hpas: []*autoscalingv2.HorizontalPodAutoscaler{minFour("", "web"), strict}, want: []int64{330*100/45 + 1}},
+		"two HPAs":                   {settings: keep, hpas: []*autoscalingv2.HorizontalPodAutoscaler{minFour("", "web"), strict}, want: []int64{360*100/45 + 1}},
 		"strategy Node":              {settings: keep + "\nstrategy: Node", want: []int64{1000}},
 		"Guaranteed pods": {settings: keep, want: []int64{least}, with: func(w *world) []corev1.Container {
 			return []corev1.Container{w.app("cpu=1,memory=512Mi", "cpu=1,memory=512Mi")}
