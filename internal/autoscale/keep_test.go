@@ -195,7 +195,7 @@ func TestKeepDividesTheRangeOfAPod(t *testing.T) {
 	assert.EqualValues(t, (702*120/78-300)*1000/1200+1, app, "1080m of the pod, without the 300m of proxy, like 1000m to 200m")
 	assert.EqualValues(t, (702*120/78-300)*200/1200+1, side)
 
-	present["app"], present["side"] = "600m", "200m"
+	present["app"], present["side"] = "700m", "200m"
 	half := web.Keep([]string{"app", "side"}, nil, fleet(running(present), quiet(2, 702)))
 	assert.Equal(t, [2]recommender.Amount{app, side}, [2]recommender.Amount{half.Kept("app", cpu).Least, half.Kept("side", cpu).Least},
 		"the division does not change while pods are resized")
