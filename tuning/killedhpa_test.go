@@ -132,7 +132,7 @@ func TestAKillUnderAMemoryHPAMovesNoRequestOutOfItsRange(t *testing.T) {
 	}
 }
 
-// keptMemory is an HPA on memory that keeps the number of replicas with up to about a tenth more than the request.
+// keptMemory is an HPA on memory that keeps the number of replicas with up to about a fiftieth more than the request.
 func keptMemory(t *testing.T, w tuning.View, request float64) autoscale.Holds {
 	hpa := autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
 		ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}, MaxReplicas: 20,
@@ -142,7 +142,7 @@ func keptMemory(t *testing.T, w tuning.View, request float64) autoscale.Holds {
 	holds := autoscale.Autoscalers{HPAs: []autoscalingv2.HorizontalPodAutoscaler{hpa}}.Of(*w.Workload).Keep([]string{"app"}, nil, autoscale.Fleet{
 		Keeps: func(string, recommender.Resource) bool { return true }, Pods: w.Pods, Read: true, Now: now,
 		Past: func(string, recommender.Resource) autoscale.Past {
-			return autoscale.Past{Spans: []replicas.Span{{Ready: 10, Least: request * 0.53, Greatest: request * 0.53}}, Since: now.Add(-7 * 24 * time.Hour), Until: now, Window: 7 * 24 * time.Hour}
+			return autoscale.Past{Spans: []replicas.Span{{Ready: 10, Least: request * 0.555, Greatest: request * 0.555}}, Since: now.Add(-7 * 24 * time.Hour), Until: now, Window: 7 * 24 * time.Hour}
 		},
 	})
 	require.NotNil(t, holds.Kept("app", recommender.Memory))
