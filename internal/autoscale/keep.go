@@ -236,8 +236,15 @@ func (f *Fleet) keep(b Binding, scaler replicas.Scaler, of request, kept *recomm
 	bare := scaler.Keep(past.Spans, now)
 	bareLeast, bareMost := f.share(bare, of, present)
 	least, most := f.share(bare.WithMargin(now, replicas.Margin), of, present)
-	below, above := instead("less", of, bareLeast, b.HPA, bare.Below), instead("more", of, bareMost, b.HPA, bare.Above)
-	switch mean := present[of.container]; {
+	below, above := instead("less", of.resource, of.resource.WholeDown(bareLeast), b.HPA, bare.Below), instead("more", of.resource, of.resource.Whole(bareMost), b.HPA, bare.Above)
+	mean := present[of.container]
+	if whole := of.resource.Whole(least); float64(whole) <= mean {
+		least = whole
+	}
+	if whole := of.resource.WholeDown(most); whole > 0 && float64(whole) >= mean {
+		most = whole
+	}
+	switch {
 	case bare.Least >= bare.Greatest:
 		return time.Time{}, fmt.Sprintf("no other request is proven to keep the number of replicas, because it follows the usage: HorizontalPodAutoscaler %s asks for %d replicas at %s, and for %d at %s",
 			b.HPA, bare.Below.Instead, minute(bare.Below.At), bare.Above.Instead, minute(bare.Above.At))
@@ -415,12 +422,12 @@ func within(k *recommender.Kept, mean float64) bool {
 
 // instead writes what an HPA would have done at a time with less or more than a request. attune stays away from it by a
 // margin, for usage that the history does not show.
-func instead(with string, of request, bound recommender.Amount, hpa string, c replicas.Change) string {
+func instead(with string, r recommender.Resource, bound recommender.Amount, hpa string, c replicas.Change) string {
 	if c.At.IsZero() {
 		return fmt.Sprintf("with %s, HorizontalPodAutoscaler %s would have asked for another number of replicas", with, hpa)
 	}
 	return fmt.Sprintf("with %s than %s, HorizontalPodAutoscaler %s would have asked for %d replicas instead of %d at %s; the margin is %v %%",
-		with, recommender.Format(of.resource, bound), hpa, c.Instead, c.Asked, minute(c.At), 100*replicas.Margin)
+		with, recommender.Format(r, bound), hpa, c.Instead, c.Asked, minute(c.At), 100*replicas.Margin)
 }
 
 func named(hpas []string) string {

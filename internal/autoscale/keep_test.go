@@ -94,6 +94,19 @@ func TestKeepProvesTheLeastRequest(t *testing.T) {
 	assert.EqualValues(t, 462, held.Kept[cpu].Least)
 }
 
+// TestKeepOfMemoryIsWhole: ranges of memory are whole MiB, rounded to the inside; the example's bound is one that is true.
+func TestKeepOfMemoryIsWhole(t *testing.T) {
+	pods := []*corev1.Pod{one[0].DeepCopy(), one[1].DeepCopy()}
+	for _, p := range pods {
+		p.Spec.Containers[0].Resources.Requests[corev1.ResourceMemory] = resource.MustParse("160Mi")
+	}
+	holds := scaled(hpa("web", ofPods("memory", utilization(45)))).Keep([]string{"app"}, nil, fleet(pods, quiet(2, 51<<20)))
+	proof := holds.Kept("app", memory)
+	require.NotNil(t, proof, holds.On("app", memory))
+	assert.Equal(t, "123Mi", proof.Stored.Least.String(), "1.2 times 51 MiB / 0.5 are 122.4 MiB")
+	assert.Contains(t, proof.Below, "with less than 102Mi, HorizontalPodAutoscaler web would have asked for 3 replicas instead of 2")
+}
+
 // TestKeepBlocksWhatIsNotKnown: the block stays, and says why.
 func TestKeepBlocksWhatIsNotKnown(t *testing.T) {
 	usual := hpa("web", ofPods("cpu", utilization(70)))

@@ -82,7 +82,7 @@ func TestHPA(t *testing.T) {
 		return nil
 	})
 	eventually(t, "the HPA sees the smaller requests", func() error {
-		return utilizes(ctx, scalers[granted], 35)
+		return utilizes(ctx, scalers[granted], 32)
 	})
 	seen := counts()
 	assert.Greater(t, len(seen), 30, "a number each second")
