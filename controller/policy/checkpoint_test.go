@@ -268,7 +268,7 @@ type scaled struct{ *history.Store }
 func (s scaled) Want(of history.Interest) error {
 	of.Workloads = slices.Clone(of.Workloads)
 	for i := range of.Workloads {
-		of.Workloads[i].Fleet = true
+		of.Workloads[i].Fleet = &history.Fleet{}
 	}
 	return s.Store.Want(of)
 }

@@ -369,12 +369,15 @@ func (c *Controller) wantFleets(ctx context.Context, in *history.Interest, setti
 			holds, err = c.Autoscalers.Of(ctx, w)
 		}
 		key := history.Key{Source: source, Namespace: w.Namespace, Kind: w.Kind, Workload: w.Name}
-		in.Workloads[i].Fleet = err == nil && holds.Keeping(in.Workloads[i].Containers, settings.KeepsReplicas) ||
-			err != nil && c.History.Covered(key, recommender.CPU).Window > 0
-		if w.Template == nil || !in.Workloads[i].Fleet {
+		switch {
+		case err == nil && !holds.Keeping(in.Workloads[i].Containers, settings.KeepsReplicas),
+			err != nil && c.History.Covered(key, recommender.CPU).Window == 0:
 			continue
 		}
-		in.Workloads[i].Counted = podview.Map(podview.ResizableIn(&w.Template.Spec), func(c *corev1.Container) string { return c.Name })
+		in.Workloads[i].Fleet = &history.Fleet{}
+		if w.Template != nil {
+			in.Workloads[i].Fleet.Counted = podview.Map(podview.ResizableIn(&w.Template.Spec), func(c *corev1.Container) string { return c.Name })
+		}
 	}
 }
 

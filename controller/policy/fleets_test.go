@@ -38,7 +38,7 @@ func TestFleetsAreWantedWhereTheSettingIsKeep(t *testing.T) {
 		}
 		c.wantFleets(t.Context(), &in, settings, matched{won: won})
 		for _, w := range in.Workloads {
-			if w.Fleet {
+			if w.Fleet != nil {
 				names = append(names, w.Name)
 			}
 		}

@@ -42,7 +42,9 @@ func (r reader) view(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomme
 		Stored:   rec.Spec,
 		Status:   rec.Status, Blocked: holds.On, HPABindings: holds.Stored(), Now: pass.now,
 	}
-	v.Kept = holds.Kept
+	if keeping(pass, w, holds) {
+		v.Kept = holds.Kept
+	}
 	v.Largest, v.Gone = r.bound(ctx, pass, rec, w)
 	v.Placement = placementOf(w.Template)
 	v.History.Silent = r.silent(ctx, pass, w, targets.Newest(v.History.Profiles))
@@ -74,16 +76,16 @@ func (r reader) facts(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomm
 		Identity:       pass.identities[w.Identity],
 		Recommendation: rec.UID, RecommendationVersion: rec.ResourceVersion, Workload: w.UID, WorkloadVersion: w.Version,
 		Policy: pass.policy.UID, Generation: pass.policy.Generation, News: r.history.News(pass.key(w, "")),
-	}}, targets.Timeless(rec, pass.settings.Strategy, w.Kind) && !holds.Keeping(targets.SizedNames(w.Template, pass.settings), pass.settings.KeepsReplicas)
+	}}, targets.Timeless(rec, pass.settings.Strategy, w.Kind) && !keeping(pass, w, holds)
 }
 
 // keep adds to the holds the ranges of requests with which HPAs keep the number of replicas, where the settings want
 // them. If the pods cannot be listed, there are none.
 func (r reader) keep(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecommendation, w workload.Workload, holds autoscale.Holds, complete bool) autoscale.Holds {
-	sized := targets.SizedNames(w.Template, pass.settings)
-	if !holds.Keeping(sized, pass.settings.KeepsReplicas) {
+	if !keeping(pass, w, holds) {
 		return holds
 	}
+	sized := targets.SizedNames(w.Template, pass.settings)
 	pods, err := lookup.Pods(ctx, r.client, w.Identity)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "Cannot list the pods of a workload; no other request is proven to keep its replicas", "recommendation", rec.Name)
@@ -100,6 +102,11 @@ func (r reader) keep(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomme
 			return autoscale.Past{Spans: r.history.Spans(key, of), Since: known.Since, Until: known.Until, Window: known.Window, Why: known.Why}
 		},
 	})
+}
+
+// keeping reports whether the setting Keep matters to the workload.
+func keeping(pass pass, w workload.Workload, holds autoscale.Holds) bool {
+	return pass.settings.KeepsAnyReplicas() && holds.Keeping(targets.SizedNames(w.Template, pass.settings), pass.settings.KeepsReplicas)
 }
 
 // limitsInForce returns the memory limits of the workload's running pods; nil: they do not matter, or are not known.

@@ -51,10 +51,13 @@ type Autoscalers struct {
 // Of returns the holds of the autoscalers on a workload. The order of the result depends on names only, so equal
 // autoscalers give equal holds.
 func (a Autoscalers) Of(w workload.Workload) Holds {
-	h := Holds{scaling: map[string]replicas.Scaler{}}
+	var h Holds
 	for i := range a.HPAs {
 		h.bindings = append(h.bindings, Bindings(&a.HPAs[i], w)...)
 		if ofHPA(&a.HPAs[i]).names(w) && !fixed(&a.HPAs[i]) {
+			if h.scaling == nil {
+				h.scaling = map[string]replicas.Scaler{}
+			}
 			h.scaling[a.HPAs[i].Name] = scalerOf(&a.HPAs[i], cmp.Or(a.Tolerance, replicas.DefaultTolerance))
 		}
 	}

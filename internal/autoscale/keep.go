@@ -97,6 +97,9 @@ func (h Holds) Keep(containers []string, stored []v1alpha1.ContainerTarget, f Fl
 // WithKept returns the holds with the stored proofs that still stand: for the same HPAs, not older than a day, and with
 // the present requests within the range.
 func (h Holds) WithKept(stored []v1alpha1.ContainerTarget, f Fleet) Holds {
+	if len(h.bindings) == 0 {
+		return h
+	}
 	f.sized = podview.Map(stored, func(t v1alpha1.ContainerTarget) string { return t.Name })
 	return h.judge(f.sized, f,
 		func(of request) verdict { return h.standing(of, stored, f) })

@@ -69,7 +69,9 @@ func (v View) target(c *corev1.Container) v1alpha1.ContainerTarget {
 	if v.Settings.Strategy == v1alpha1.StrategyNode {
 		return sharer{v}.share(c, input.Floors, target)
 	}
-	target.Kept = keptOf(target, v.proof)
+	if v.Kept != nil {
+		target.Kept = keptOf(target, v.proof)
+	}
 	target = damp(v.Stored.Containers, target)
 	target.MemoryLimitFloor, target.MemoryLimits = v.limitFloor(target), limits
 	return target

@@ -48,7 +48,7 @@ func TestBothSourcesHaveTheSameSpans(t *testing.T) {
 	require.NoError(t, err)
 
 	interest := history.Interest{Policy: "p", Namespace: "shop", Source: usage.SourceSettings{HistoryWindow: 24 * time.Hour, QueryStep: 5 * time.Minute, RateWindow: 5 * time.Minute},
-		Workloads: []history.Workload{{Kind: v1alpha1.KindDeployment, Name: "web", Containers: []string{"app", "proxy"}, Fleet: true}}}
+		Workloads: []history.Workload{{Kind: v1alpha1.KindDeployment, Name: "web", Containers: []string{"app", "proxy"}, Fleet: &history.Fleet{}}}}
 	spansOf := func(source usage.Source, container string, r recommender.Resource) []replicas.Span {
 		s := history.New(history.Options{Dial: func(usage.SourceSettings) (usage.Source, error) { return source, nil }})
 		require.NoError(t, s.Want(interest))

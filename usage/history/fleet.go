@@ -180,15 +180,15 @@ func (f *fleet) keepSteps(first, last int64, most int) {
 func (n *namespace) fleetOf(before *namespace, known *track, of wish, turn int64) *fleet {
 	if known != nil && known.fleet != nil && before.resolver.wants(of.workload) {
 		was := &before.resolver.wishes[before.resolver.numbers[of.workload]]
-		if of.fleet && slices.Equal(was.of.members, of.of.members) {
+		if of.of.fleet && slices.Equal(was.of.members, of.of.members) {
 			kept := &known.fleet.kept
-			known.fleet.changed = known.fleet.changed || !slices.Equal(known.wanted, of.containers) || !slices.Equal(was.counted, of.counted)
+			known.fleet.changed = known.fleet.changed || !slices.Equal(known.wanted, of.containers) || !slices.Equal(was.of.counted, of.of.counted)
 			kept.Containers = slices.DeleteFunc(kept.Containers, func(c codec.ContainerMeans) bool { return !of.containers.has(c.Name) })
 			return known.fleet
 		}
 		known.fleet.release(n.share)
 	}
-	if of.fleet {
+	if of.of.fleet {
 		return newFleet(turn)
 	}
 	return nil

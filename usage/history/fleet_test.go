@@ -21,7 +21,7 @@ import (
 func scaled(names ...string) history.Interest {
 	interest := deployment(names...)
 	for i := range interest.Workloads {
-		interest.Workloads[i].Fleet = true
+		interest.Workloads[i].Fleet = &history.Fleet{}
 	}
 	return interest
 }
@@ -539,7 +539,10 @@ func BenchmarkFleets(b *testing.B) {
 				for j := range 5 {
 					source.pods = append(source.pods, fakePod{namespace: "shop", pod: fmt.Sprint(name, "-7d4f8c9b6-aaaa", j), container: "app", cpu: always(0.1 * float64(j+1)), memory: always(1 << 20)})
 				}
-				interest.Workloads = append(interest.Workloads, history.Workload{Kind: v1alpha1.KindDeployment, Name: name, Containers: []string{"app"}, Fleet: i < count})
+				interest.Workloads = append(interest.Workloads, history.Workload{Kind: v1alpha1.KindDeployment, Name: name, Containers: []string{"app"}})
+				if i < count {
+					interest.Workloads[i].Fleet = &history.Fleet{}
+				}
 			}
 			s := newStore(source)
 			require.NoError(b, s.Want(interest))
@@ -598,7 +601,7 @@ func TestPodsWithoutAContainerAreNotCounted(t *testing.T) {
 	}}
 	s := newStore(source)
 	of := scaled("web")
-	of.Workloads[0].Containers, of.Workloads[0].Counted = []string{"app"}, []string{"app", "proxy"}
+	of.Workloads[0].Containers, of.Workloads[0].Fleet.Counted = []string{"app"}, []string{"app", "proxy"}
 	require.NoError(t, s.Want(of))
 	read(t, s, now)
 	within(t, s.Spans(pods("web"), recommender.CPU), 1, 0, 700)

@@ -163,7 +163,7 @@ func (f *fleets) due(x *index, oldest, newest int64, now time.Time) (due []*targ
 			}
 			if fleet.to < newest || fleet.from > begin {
 				of := n.resolver.wishes[i]
-				due = append(due, &target{namespace: name, number: i, fleet: fleet, startup: of.of.startup, wanted: of.containers, counted: of.counted, begin: begin,
+				due = append(due, &target{namespace: name, number: i, fleet: fleet, startup: of.of.startup, wanted: of.containers, counted: of.of.counted, begin: begin,
 					sole: fleet.kept.Sole, several: len(fleet.kept.Containers) > 0})
 			}
 		}

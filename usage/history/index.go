@@ -161,7 +161,7 @@ func (n *namespace) drop(turn int64) {
 		known.narrow(containers{})
 		known.fleet.release(n.share)
 		n.tracks[i] = &track{from: uncovered, asked: turn, wanted: n.resolver.wishes[i].containers}
-		if n.resolver.wishes[i].fleet {
+		if n.resolver.wishes[i].of.fleet {
 			n.tracks[i].fleet = newFleet(turn)
 		}
 	}
@@ -225,10 +225,6 @@ type resolver struct {
 type wish struct {
 	workload   workload.KindName
 	containers containers
-	// fleet: the mean usage of its pods is wanted.
-	fleet bool
-	// counted are the containers that a pod has at least, if its fleet is wanted.
-	counted containers
 	// of is shared between wishes to save memory.
 	of *wanted
 }
@@ -239,6 +235,10 @@ type wanted struct {
 	startup time.Duration
 	// members share the history; empty: the workload has its own.
 	members []workload.KindName
+	// fleet: the mean usage of its pods is wanted.
+	fleet bool
+	// counted are the containers that a pod has at least, if its fleet is wanted.
+	counted containers
 }
 
 // containers is a set of a few names; nil means all containers.
@@ -268,16 +268,22 @@ func newResolver(interests map[string]Interest, neighbours []workload.KindName) 
 			r.want(of, w.Containers)
 			wish := &r.wishes[r.numbers[of]]
 			startup, members := usage.Startup(interest.Startup), interest.Members[of]
-			if w.Fleet && fleetWanted(of, members) {
-				wish.fleet, wish.counted = true, w.Counted
+			fleet, counted := w.Fleet != nil && fleetWanted(of, members), containers(nil)
+			if fleet {
+				counted = w.Fleet.Counted
 			}
 			if wish.of != nil {
 				startup = max(startup, wish.of.startup)
+				if wish.of.fleet && !fleet {
+					fleet, counted = true, wish.of.counted
+				}
 			}
-			if len(members) > 0 {
-				wish.of = &wanted{startup, members}
-			} else {
+			if len(members) == 0 {
 				known = append(known, of)
+			}
+			if len(members) > 0 || fleet {
+				wish.of = &wanted{startup, members, fleet, counted}
+			} else {
 				if alone[startup] == nil {
 					alone[startup] = &wanted{startup: startup}
 				}

@@ -57,11 +57,15 @@ type Workload struct {
 	Name string
 	// Containers whose history is wanted; empty: all of them.
 	Containers []string
-	// Fleet: an HPA scales the workload, and the mean usage of its pods is wanted too (Store.Spans). It costs queries of
-	// its own.
-	Fleet bool
+	// Fleet is set if an HPA scales the workload, and the mean usage of its pods is wanted too (Store.Spans). It costs
+	// queries of its own.
+	Fleet *Fleet
+}
+
+// Fleet are the pods of a workload.
+type Fleet struct {
 	// Counted are all containers that run as long as a pod does, also those that are not sized: an HPA counts them. The
-	// mean of pods without one of them is not known. Empty: those of Containers.
+	// mean of pods without one of them is not known. Empty: those of Workload.Containers.
 	Counted []string
 }
 

@@ -189,7 +189,7 @@ var mutants = []mutant{
 	{
 		"P0: one kill under a memory HPA moves the request of all pods", "what a kill taught is a floor of the request, also of one that an HPA scales on",
 		[]edit{
-			{"tuning/sizes.go", "		if scaledOnMemory(d.view.Autoscalers, t) {\n", "		if false && scaledOnMemory(d.view.Autoscalers, t) {\n"},
+			{"tuning/sizes.go", "		if scaledOnMemory(d.view.Autoscalers, t) && (kept", "		if false && scaledOnMemory(d.view.Autoscalers, t) && (kept"},
 			{"resize/target.go", "	target := Unheld(t)\n", "	target := Unheld(t)\n	target[recommender.Memory].Request = max(target[recommender.Memory].Request, OOMFloor(t, floors, now))\n"},
 		},
 		"TestHazards/a_kill_under_a_memory_HPA", "it would run without attune",
