@@ -357,11 +357,15 @@ func (c *Controller) wantFleets(ctx context.Context, in *history.Interest, setti
 	if c.Autoscalers == nil || !settings.KeepsAnyReplicas() {
 		return
 	}
+	at := make(map[workload.KindName]int, len(in.Workloads))
+	for i, of := range in.Workloads {
+		at[workload.KindName{Kind: of.Kind, Name: of.Name}] = i
+	}
 	var err error
 	source := settings.Source.Digest()
 	for _, w := range m.won {
-		i := slices.IndexFunc(in.Workloads, func(of history.Workload) bool { return of.Kind == w.Kind && of.Name == w.Name })
-		if i < 0 {
+		i, wanted := at[workload.KindName{Kind: w.Kind, Name: w.Name}]
+		if !wanted {
 			continue
 		}
 		var holds autoscale.Holds
