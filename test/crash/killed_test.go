@@ -175,8 +175,8 @@ func TestRoughRoad(t *testing.T) {
 func TestAPodIsEvicted(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	cramped := kind{requests: "cpu=500m,memory=512Mi", used: used{almostACore, 200 << 20}}
-	cramped.policy = strings.Replace(once, "canary: {", "maxConcurrentResizes: 100%, canary: {", 1) + "cpu: {maxChangePercent: 300}"
+	cramped := kind{requests: "cpu=500m,memory=512Mi", used: used{twoCores, 200 << 20}}
+	cramped.policy = strings.Replace(once, "canary: {", "maxConcurrentResizes: 100%, canary: {", 1) + growing
 	s.node("tight", kubelet.Options{CPU: "1"})
 	s.workload("web", cramped)
 	require.NoError(t, s.sync(time.Now().Add(-3*time.Minute)))

@@ -233,9 +233,12 @@ type kind struct {
 	result, size string
 }
 
-// almostACore leads to 1200m, also with one sample less: the sample in which a container starts is left out, and the
-// lower confidence adds 0.001 %.
-const almostACore = "0.9999"
+// twoCores are bounded by the change that growing allows, 1200m: without a bound the size would depend on how many
+// samples the starts of containers leave out.
+const (
+	twoCores = "2"
+	growing  = "cpu: {maxChangePercent: 140}"
+)
 
 const (
 	once         = "updateStrategy: {type: Auto, cooldown: 10h, safetyObservationPeriod: 1m, resizeMethod: InPlaceOrRecreate, canary: {percentage: 100}}\nmetricsSource: {historyWindow: 24h, minimumDataPoints: 12, rateWindow: 30s}\n"
@@ -244,7 +247,7 @@ const (
 
 var (
 	kept = kind{
-		name: "kept", requests: "cpu=500m,memory=512Mi", used: used{almostACore, 200 << 20}, policy: once + "cpu: {maxChangePercent: 300}",
+		name: "kept", requests: "cpu=500m,memory=512Mi", used: used{twoCores, 200 << 20}, policy: once + growing,
 		node: roomyNode, result: "Success", size: "1200m 512Mi 0",
 	}
 	reverted = kind{
@@ -257,8 +260,8 @@ var (
 		policy: strings.Replace(once, "canary: {percentage: 100}", "canary: {percentage: 10}", 1) + lowersMemory, result: reverted.result, size: reverted.size,
 	}
 	withdrawn = kind{
-		name: "withdrawn", requests: "cpu=500m,memory=512Mi", used: used{almostACore, 200 << 20},
-		policy: strings.Replace(once, "InPlaceOrRecreate", "InPlaceOnly", 1) + "cpu: {maxChangePercent: 300}",
+		name: "withdrawn", requests: "cpu=500m,memory=512Mi", used: used{twoCores, 200 << 20},
+		policy: strings.Replace(once, "InPlaceOrRecreate", "InPlaceOnly", 1) + growing,
 		node:   fullNode, result: "Withdrawn Deferred", size: "500m 512Mi 0",
 	}
 )
