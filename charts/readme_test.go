@@ -151,6 +151,41 @@ func TestEveryValueIsDescribed(t *testing.T) {
 	assert.Equal(t, want.String(), string(text), "run make values")
 }
 
+// TestSectionsSetToNull: users delete a value with null. The chart renders without it, or one sentence names it.
+func TestSectionsSetToNull(t *testing.T) {
+	text, err := os.ReadFile(schemaFile)
+	require.NoError(t, err)
+	var schema map[string]any
+	require.NoError(t, json.Unmarshal(text, &schema))
+	required := func(path []string) bool {
+		within := descend(schema, path[:len(path)-1])
+		names, _ := within["required"].([]any)
+		return slices.Contains(names, any(path[len(path)-1]))
+	}
+	var optional []string
+	missing := map[int][]string{} // by depth: a value can only be missing in a section that is there
+	for _, v := range valuesOf(t) {
+		depth := len(v.path)
+		switch {
+		case required(v.path):
+			missing[depth] = append(missing[depth], v.name())
+		case !slices.ContainsFunc(optional, func(o string) bool { return strings.HasPrefix(v.name(), o+".") }):
+			optional = append(optional, v.name())
+		}
+	}
+	null := func(names []string) string { return strings.Join(names, "=null,") + "=null" }
+	render(t, null(optional))
+	for _, names := range missing {
+		_, err := template(t, null(names))
+		for _, name := range names {
+			last := name[strings.LastIndex(name, ".")+1:]
+			assert.ErrorContains(t, err, "'"+last+"'")
+		}
+		assert.ErrorContains(t, err, "missing propert")
+		assert.NotContains(t, fmt.Sprint(err), "executing")
+	}
+}
+
 // descend returns the schema of a value; nil: it has none.
 func descend(schema map[string]any, path []string) map[string]any {
 	for _, key := range path {

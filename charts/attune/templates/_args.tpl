@@ -108,7 +108,7 @@
 {{- if ne .Values.node.interval "5m" }}
 - --node-interval={{ .Values.node.interval }}
 {{- end }}
-{{- if ne (toString .Values.hpa.tolerance) "0.1" }}
+{{- if not (has (toString (.Values.hpa).tolerance) (list "0.1" "<nil>")) }}
 - --hpa-tolerance={{ .Values.hpa.tolerance }}
 {{- end }}
 {{- with .Values.nodes.largest.cpu }}
