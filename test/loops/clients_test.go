@@ -97,18 +97,25 @@ func (w *world) listByIndex(ctx context.Context, _ client.WithWatch, list client
 		return fmt.Errorf("no index %q", requirement.Field)
 	}
 	options.FieldSelector = nil
-	if err := c.List(ctx, list, options); err != nil {
-		return err
+	err := w.known.read(fmt.Sprint(options.Namespace, requirement), list, func() error {
+		if err := c.List(ctx, list, options); err != nil {
+			return err
+		}
+		return keepOnly(list, func(o client.Object) bool { return index(o) == requirement.Value })
+	})
+	if pods, ok := list.(*corev1.PodList); ok && w.cached != nil {
+		for i := range pods.Items {
+			pods.Items[i] = w.cached(pods.Items[i])
+		}
 	}
-	keep := func(o client.Object) bool { return index(o) == requirement.Value }
+	return err
+}
+
+// keepOnly drops the other objects of a list.
+func keepOnly(list client.ObjectList, keep func(client.Object) bool) error {
 	switch l := list.(type) {
 	case *corev1.PodList:
 		l.Items = slices.DeleteFunc(l.Items, func(p corev1.Pod) bool { return !keep(&p) })
-		for i := range l.Items {
-			if w.cached != nil {
-				l.Items[i] = w.cached(l.Items[i])
-			}
-		}
 	case *batchv1.JobList:
 		l.Items = slices.DeleteFunc(l.Items, func(j batchv1.Job) bool { return !keep(&j) })
 	case *v1alpha1.AttuneRecommendationList:
