@@ -3,13 +3,16 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -229,6 +232,40 @@ func TestReleasePageHasCommandsToVerify(t *testing.T) {
 		assert.Contains(t, string(commands[1]), want)
 	}
 	require.NoError(t, exec.CommandContext(t.Context(), "bash", "-n", "-c", string(commands[1])).Run())
+}
+
+// sha256sum says nothing about a downloaded file that checksums.txt does not list.
+func TestReleasePageNoticesFilesWithoutAChecksum(t *testing.T) {
+	os.Getenv("ATTUNE_INPUTS")
+	page, err := os.ReadFile("../../RELEASE.md")
+	require.NoError(t, err)
+	commands := userCommands.FindSubmatch(page)
+	require.NotNil(t, commands)
+	_, commands[1], _ = bytes.Cut(commands[1], []byte("checksums.txt.provenance.sigstore.json checksums.txt\n")) // what needs no cosign
+	dir := t.TempDir()
+	files := []string{"install.yaml", "attune-1.2.3.tgz", "kubectl-attune_linux_amd64.tar.gz"}
+	var sums []string
+	for _, file := range append(files, "install.yaml.sbom") {
+		if file != "install.yaml.sbom" {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(file), 0o600))
+		}
+		sums = append(sums, fmt.Sprintf("%x  %s\n", sha256.Sum256([]byte(file)), file))
+	}
+	check := func(sums []string) (string, error) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, checksums), []byte(strings.Join(sums, "")), 0o600))
+		cmd := exec.CommandContext(t.Context(), "bash", "-c", string(commands[1])) // as in a terminal: a failed command does not end it
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "VERSION=v1.2.3")
+		said, err := cmd.CombinedOutput()
+		return string(said), err
+	}
+	said, err := check(sums)
+	require.NoError(t, err, said)
+	for i, file := range files {
+		assert.Contains(t, said, file+": OK")
+		said, err := check(slices.Delete(slices.Clone(sums), i, i+1))
+		require.Error(t, err, said)
+		assert.Contains(t, said, file+": FAILED")
+	}
 }
 
 // A tag of a release never moves: mirrors keep the first content, and users cannot tell which one they have.
