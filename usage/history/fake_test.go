@@ -51,7 +51,7 @@ func (f *fake) Read(_ context.Context, query usage.Query, yield func(usage.Serie
 	f.queries = append(f.queries, query)
 	asked := query.Asked()
 	for _, pod := range f.pods {
-		if !asked.Namespace(pod.namespace) || !query.Running && !asked.Pod(pod.pod) {
+		if !asked.Namespace(pod.namespace) || !asked.Pod(pod.pod) {
 			continue
 		}
 		// One piece per measure, like a Prometheus server.

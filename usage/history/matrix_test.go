@@ -244,7 +244,8 @@ func TestNothingIsAwaitedForEver(t *testing.T) {
 	}
 }
 
-// CPU of 0 of all containers is not measured, in the running step either: it stays out of date.
+// CPU of 0 of all containers is not measured, in the running step either: it stays out of date. A query about one
+// workload cannot compare enough containers, so CPU of 0 is no news there.
 func TestAwaitedCPUThatIsNotMeasured(t *testing.T) {
 	l := live(t, now, 10)
 	broken := l.at.Add(20 * time.Minute)

@@ -154,7 +154,10 @@ func (p *pool) see(c *collector, now time.Time, changed map[string]bool) {
 					continue
 				}
 				version := of.version
-				cpu, memory := of.see(recommender.CPU, a.cpu, now, c.query.Step), of.see(recommender.Memory, a.memory, now, c.query.Step)
+				// Among the few containers of some workloads, dropIdle cannot tell CPU of 0 from CPU that is not measured.
+				unsure := len(c.query.PodPrefixes) > 0 && len(a.cpu) > 0 && a.idle(0)
+				cpu := !unsure && of.see(recommender.CPU, a.cpu, now, c.query.Step)
+				memory := of.see(recommender.Memory, a.memory, now, c.query.Step)
 				track.awaited = track.awaited && !(cpu && memory)
 				changed[name] = changed[name] || of.version != version
 			}
