@@ -215,9 +215,11 @@ func (c *chain) tooLittle(in *Input) *Hold {
 		return c.hold(InsufficientData, sentence(nil).count(points).text("/").count(needed).text(" samples and ").
 			count(c.runs).text("/").count(FirstRuns).text(" complete runs measured; enough after ").runs(FirstRuns-c.runs))
 	}
-	ready := c.history.Last.Add(time.Duration(needed-points) * c.all.QueryStep)
+	// A sample is read after its step has ended. Last may be within a step: steps end at multiples of their length.
+	last := time.UnixMilli(c.history.Last.UnixMilli() / c.all.QueryStep.Milliseconds() * c.all.QueryStep.Milliseconds()).UTC()
+	ready := last.Add(time.Duration(needed-points)*c.all.QueryStep + time.Minute - 1)
 	return c.hold(InsufficientData, sentence(nil).count(points).text("/").count(needed).
-		text(" samples measured; enough at ").at(ready).text(" if none is missing"))
+		text(" samples measured; enough after ").at(ready).text(" if none is missing"))
 }
 
 // runs writes how many more runs are needed.

@@ -82,7 +82,7 @@ func TestPolicyReportsWhyNothingIsRecommended(t *testing.T) {
 			serve:  func(w *world, p *promServer) { p.from = at(w, 45*time.Minute) },
 			reason: says(v1alpha1.ReasonInsufficientData),
 			message: func(w *world, _ string) string {
-				return "app: 10/48 samples measured; enough at " + at(w, -190*time.Minute).Format(minutes) + " if none is missing"
+				return "app: 10/48 samples measured; enough after " + at(w, -190*time.Minute).Format(minutes) + " if none is missing"
 			},
 		},
 		"data that ended hours ago": {

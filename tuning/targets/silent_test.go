@@ -186,7 +186,7 @@ func TestJobsAreSizedByTheirRuns(t *testing.T) {
 		"twice so far":               {24 * time.Hour, 4 * time.Minute, v1alpha1.KindCronJob, 2, seedAllBlocked, "2/48 samples and 1/3 complete runs measured; enough after 2 more runs", false},
 		"three times, one goes on":   {24 * time.Hour, 4 * time.Minute, v1alpha1.KindJob, 3, seedAllBlocked, "3/48 samples and 2/3 complete runs measured; enough after 1 more run", false},
 		"four times, one goes on":    {24 * time.Hour, 4 * time.Minute, v1alpha1.KindJob, 4, "", "", true},
-		"a Deployment has no runs":   {24 * time.Hour, 4 * time.Minute, v1alpha1.KindDeployment, 7, seedAllBlocked, "7/48 samples measured; enough at 2026-03-01 15:25 UTC if none is missing", false},
+		"a Deployment has no runs":   {24 * time.Hour, 4 * time.Minute, v1alpha1.KindDeployment, 7, seedAllBlocked, "7/48 samples measured; enough after 2026-03-01 15:25 UTC if none is missing", false},
 		"weekly, 1 h long, one week": {7 * 24 * time.Hour, time.Hour, v1alpha1.KindCronJob, 7, seedAllBlocked, "12/48 samples and 0/3 complete runs measured; enough after 3 more runs", false},
 	} {
 		t.Run(name, func(t *testing.T) {
