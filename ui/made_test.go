@@ -119,7 +119,7 @@ func Small() Caches {
 	c := Caches{Cluster: ui.Cluster{At: Now}, Others: others()}
 	c.Policies = []v1alpha1.AttunePolicy{
 		policy("shop", "api", v1alpha1.UpdateAuto, ready("True", v1alpha1.ReasonMonitoring, "watching 3 workloads")),
-		policy("billing", "all", v1alpha1.UpdateRecommend, ready("True", v1alpha1.ReasonMonitoring, "watching 1 workloads")),
+		policy("billing", "all", v1alpha1.UpdateRecommend, ready("True", v1alpha1.ReasonMonitoring, "watching 1 workload")),
 		policy("legacy", "all", v1alpha1.UpdateAuto, ready("False", v1alpha1.ReasonInvalidConfig, `spec.updateStrategy.cooldown of level policy: "soon" is no duration; 10m would do`)),
 	}
 	web, db := workload("shop", v1alpha1.KindDeployment, "web", "app", "proxy"), workload("shop", v1alpha1.KindStatefulSet, "db", "postgres")

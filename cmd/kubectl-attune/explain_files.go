@@ -158,7 +158,7 @@ func (e *environment) printOddities(path string, report csvfile.Report) {
 		}
 	}
 	if told != nil {
-		e.printNote("%s: %d rows, %s", path, report.Rows, strings.Join(told, ", "))
+		e.printNote("%s: %s, %s", path, answers.Counted(report.Rows, "row"), strings.Join(told, ", "))
 	}
 }
 
@@ -199,7 +199,7 @@ func (e *environment) lastSample(path string, series []backtest.Series) (time.Ti
 		}
 	}
 	if ahead > 0 {
-		what := fmt.Sprintf("%s: %d samples are in the future, up to %s", path, ahead, time.UnixMilli(latest).UTC().Format(time.RFC3339))
+		what := fmt.Sprintf("%s: timestamps of %s are in the future, up to %s", path, answers.Counted(ahead, "sample"), time.UnixMilli(latest).UTC().Format(time.RFC3339))
 		if last == 0 {
 			return time.Time{}, fmt.Errorf("%s: correct the timestamps, or set --at", what)
 		}

@@ -254,7 +254,7 @@ func TestExplainFilesMistakes(t *testing.T) {
 		"no unit":         {good, anyPolicy, []string{"--current", "memory=512"}, `invalid argument "memory=512" for "--current" flag: memory "512" is below 1Mi: is a unit missing, e.g. memory=512Mi: see kubectl attune explain --help`},
 		"no expression":   {good, anyPolicy, append([]string{"--pool", "(web"}, current...), "invalid argument \"(web\" for \"--pool\" flag: not a regular expression, e.g. ^(shop/web)-[^/]*(.*)$: error parsing regexp: missing closing ): `(web`: see kubectl attune explain --help"},
 		"no pool":         {good, anyPolicy, append([]string{"--pool", "web, api"}, current...), `--pool "web, api" matches no series, e.g. "app": write a regular expression such as ^(shop/web)-[^/]*(.*)$`},
-		"in the future":   {"app,9999999999,0.2,300000000\n", anyPolicy, current, "samples.csv: 1 samples are in the future, up to 2286-11-20T17:46:39Z: correct the timestamps, or set --at"},
+		"in the future":   {"app,9999999999,0.2,300000000\n", anyPolicy, current, "samples.csv: timestamps of 1 sample are in the future, up to 2286-11-20T17:46:39Z: correct the timestamps, or set --at"},
 		"ms":              {good, anyPolicy, append([]string{"--at", "1767225600000"}, current...), `invalid argument "1767225600000" for "--at" flag: must be an RFC 3339 time, e.g. 2026-01-15T10:00:00Z: see kubectl attune explain --help`},
 		"low limit":       {good, anyPolicy, append([]string{"--limits", "cpu=100m"}, current...), "--limits cpu=100m is below --current cpu=500m: a limit must not be below its request"},
 		"bad time":        {good, anyPolicy, append([]string{"--at", "yesterday"}, current...), `invalid argument "yesterday" for "--at" flag: must be an RFC 3339 time, e.g. 2026-01-15T10:00:00Z: see kubectl attune explain --help`},
@@ -388,7 +388,7 @@ func TestExplainNamesWrongUnits(t *testing.T) {
 func TestExplainLeavesOutTheFuture(t *testing.T) {
 	f := newFiles(t, steadyCSV("app", 2016, 5*time.Minute, "0.2,536870912")+"app,9999999999,0.2,536870912\n", anyPolicy)
 	got := f.explain("--current", "cpu=500m,memory=1Gi")
-	assert.Equal(t, "samples.csv: 1 samples are in the future, up to 2286-11-20T17:46:39Z, and were left out: correct the timestamps, or set --at\n", got.errOut)
+	assert.Equal(t, "samples.csv: timestamps of 1 sample are in the future, up to 2286-11-20T17:46:39Z, and were left out: correct the timestamps, or set --at\n", got.errOut)
 	c := f.containers("--current", "cpu=500m,memory=1Gi")[0]
 	assert.Equal(t, 2016, c.DataPoints)
 	assert.Equal(t, "240m", *c.Target.CPURequest)

@@ -325,9 +325,9 @@ func (x summary) ready(of v1alpha1.NamespaceCounts, workloads int32) metav1.Cond
 	}
 	if of.Ready > 0 {
 		c := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonMonitoring,
-			Message: fmt.Sprintf("watching %d workloads in %d namespaces", workloads, of.Ready) + runningOnly(&x.settings)}
+			Message: fmt.Sprintf("watching %s in %s", answers.Counted(int(workloads), "workload"), answers.Counted(int(of.Ready), "namespace")) + runningOnly(&x.settings)}
 		if unready > 0 {
-			c.Message += fmt.Sprintf("; not ready in %d namespaces: status.unready lists the first", unready)
+			c.Message += fmt.Sprintf("; not ready in %s: status.unready lists the first", answers.Counted(int(unready), "namespace"))
 		}
 		if why := x.settings.ChangesNoPods(); why != "" {
 			c.Message += "; " + why
@@ -341,7 +341,7 @@ func (x summary) ready(of v1alpha1.NamespaceCounts, workloads int32) metav1.Cond
 	case unready == 0:
 		kind := ptr.Deref(x.policy.Spec.TargetRef, v1alpha1.ClusterTargetRef{}).Kind
 		return falseCondition(v1alpha1.ConditionReady, v1alpha1.ReasonNoWorkloadsFound,
-			fmt.Sprintf("no workloads to size in %d namespaces: no workload matches, or other policies take precedence", of.Selected)+notSized(x.sized, kind))
+			fmt.Sprintf("no workloads to size in %s: no workload matches, or other policies take precedence", answers.Counted(int(of.Selected), "namespace"))+notSized(x.sized, kind))
 	}
 	most := slices.MaxFunc(slices.Sorted(maps.Keys(reasons)), func(a, b string) int { return cmp.Compare(reasons[a], reasons[b]) })
 	return falseCondition(v1alpha1.ConditionReady, most, fmt.Sprintf("in %d of %d namespaces, such as %s", reasons[most], of.Selected, example[most]))

@@ -306,7 +306,7 @@ func TestSummaries(t *testing.T) {
 	}
 
 	s := of(fine, bare, young, fine)
-	assert.Equal(t, "watching 6 workloads in 2 namespaces; not ready in 1 namespaces: status.unready lists the first", ready(s).Message)
+	assert.Equal(t, "watching 6 workloads in 2 namespaces; not ready in 1 namespace: status.unready lists the first", ready(s).Message)
 	assert.Equal(t, []v1alpha1.UnreadyNamespace{{Namespace: "ns-02", Reason: "InsufficientData", Message: "1 of 48"}}, s.Unready)
 	s = of(bare, bare)
 	assert.Equal(t, v1alpha1.ReasonNoWorkloadsFound, ready(s).Reason)

@@ -61,7 +61,7 @@ func TestReadyNamesTheCauseOfDroppedSamples(t *testing.T) {
 			past.implausible[c.of] = c.is
 			f.History = past
 			f.pass(t)
-			assert.Contains(t, readyOf(t, f), "Monitoring: watching 1 workloads; container app of Deployment/app-000000: "+c.want)
+			assert.Contains(t, readyOf(t, f), "Monitoring: watching 1 workload; container app of Deployment/app-000000: "+c.want)
 		})
 	}
 	f := newFleet(t, 1)

@@ -49,10 +49,10 @@ func TestReadySaysThatAdmissionIsDisabled(t *testing.T) {
 		spec, message, remarks string
 		admission              v1alpha1.Switch
 	}{
-		{`{updateStrategy: {type: Auto}}`, "watching 1 workloads", "", ""},
-		{`{updateStrategy: {type: Auto}, admission: Disabled}`, "watching 1 workloads (running pods only: the setting admission is Disabled)", "", v1alpha1.Disabled},
-		{`{updateStrategy: {type: Recommend}, admission: Disabled}`, "watching 1 workloads", "admission: no effect with updateStrategy.type Recommend. Remove the fields from the policy", ""},
-		{`{updateStrategy: {type: Initial}, admission: Disabled}`, "watching 1 workloads", "attune changes no pods: updateStrategy.type Initial sizes only new pods, " +
+		{`{updateStrategy: {type: Auto}}`, "watching 1 workload", "", ""},
+		{`{updateStrategy: {type: Auto}, admission: Disabled}`, "watching 1 workload (running pods only: the setting admission is Disabled)", "", v1alpha1.Disabled},
+		{`{updateStrategy: {type: Recommend}, admission: Disabled}`, "watching 1 workload", "admission: no effect with updateStrategy.type Recommend. Remove the fields from the policy", ""},
+		{`{updateStrategy: {type: Initial}, admission: Disabled}`, "watching 1 workload", "attune changes no pods: updateStrategy.type Initial sizes only new pods, " +
 			"and the setting admission is Disabled. Use Auto to resize running pods, or set admission: Enabled", v1alpha1.Disabled},
 	} {
 		p := &v1alpha1.AttunePolicy{}

@@ -52,7 +52,7 @@ func (r readiness) condition() metav1.Condition {
 	}
 	return metav1.Condition{
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonMonitoring,
-		Message: fmt.Sprintf("watching %d workloads", len(r.matched.won)) + runningOnly(&r.settings) + remarks.tooLarge() + remarks.coarse() + remarks.shortPast() +
+		Message: "watching " + answers.Counted(len(r.matched.won), "workload") + runningOnly(&r.settings) + remarks.tooLarge() + remarks.coarse() + remarks.shortPast() +
 			remarks.notFollowed() + remarks.tooMuch() + remarks.crowded() + remarks.implausible() + remarks.flaps() + remarks.unmeant() + remarks.notSized() + remarks.complaint(),
 	}
 }

@@ -108,7 +108,7 @@ func (of *ExplainedWorkload) Shares() string {
 	case of.Kind == string(v1alpha1.KindJob):
 		return fmt.Sprintf("All Jobs with identity %s share this recommendation.", of.Identity)
 	case of.Sharing > 0:
-		return fmt.Sprintf("Shares its usage history with identity %s (%d workloads).", of.Identity, of.Sharing)
+		return fmt.Sprintf("Shares its usage history with identity %s (%s).", of.Identity, Counted(of.Sharing, "workload"))
 	}
 	return fmt.Sprintf("Shares its usage history with identity %s.", of.Identity)
 }
@@ -156,9 +156,19 @@ func (c InjectedContainer) Has() string {
 	return fmt.Sprintf("%d of %d pods have it, with requests of %s CPU and %s memory", c.Pods, c.Of, text(c.Current.CPURequest), text(c.Current.MemoryRequest))
 }
 
+// Counted formats a number of things: 1 policy, 2 policies.
+func Counted(n int, noun string) string {
+	if stem, y := strings.CutSuffix(noun, "y"); n != 1 && y {
+		noun = stem + "ies"
+	} else if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
+
 // Basis says how much history the recommendation uses.
 func (c ExplainedContainer) Basis() string {
-	return fmt.Sprintf("confidence %.2f from %d samples of history", c.Confidence, c.DataPoints)
+	return fmt.Sprintf("confidence %.2f from %s of history", c.Confidence, Counted(c.DataPoints, "sample"))
 }
 
 // FormatHold formats the reason, and the message if there is one.

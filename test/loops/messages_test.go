@@ -102,7 +102,7 @@ func TestPolicyReportsWhyNothingIsRecommended(t *testing.T) {
 		"a series that stands still at zero": {
 			serve:   func(_ *world, p *promServer) { p.value = "0" },
 			reason:  says(v1alpha1.ReasonMonitoring),
-			message: func(*world, string) string { return "watching 1 workloads" },
+			message: func(*world, string) string { return "watching 1 workload" },
 		},
 		"credentials that are refused": {
 			serve:  func(_ *world, p *promServer) { p.status = http.StatusUnauthorized },
@@ -120,7 +120,7 @@ func TestPolicyReportsWhyNothingIsRecommended(t *testing.T) {
 		"all is well": {
 			serve:   func(*world, *promServer) {},
 			reason:  says(v1alpha1.ReasonMonitoring),
-			message: func(*world, string) string { return "watching 1 workloads" },
+			message: func(*world, string) string { return "watching 1 workload" },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -205,15 +205,8 @@ func (a Answer) Human(bool) (string, error) {
 			fmt.Fprintf(&text, "%*s$ %s\n", indent, "", r.Command)
 		}
 	}
-	fmt.Fprintf(&text, "\n%d ok, %d warning%s, %d problem%s, %d unknown\n", a.OK, a.Warnings, plural(a.Warnings), a.Problems, plural(a.Problems), a.Unknown)
+	fmt.Fprintf(&text, "\n%d ok, %s, %s, %d unknown\n", a.OK, answers.Counted(a.Warnings, "warning"), answers.Counted(a.Problems, "problem"), a.Unknown)
 	return text.String(), nil
-}
-
-func plural(n int) string {
-	if n == 1 {
-		return ""
-	}
-	return "s"
 }
 
 // Read has the objects of one kind, or the error of reading them.

@@ -566,7 +566,7 @@ func TestStoredStateIsUnknownWhileTheOperatorIsNotRunning(t *testing.T) {
 	const since = "operator not running since 2026-03-02T11:00:00Z (last renewal of lease attune-system/attune.attune.io)"
 	assert.Equal(t, []Result{{"operator", Problem, since + ": attune does not measure, recommend, resize or restore",
 		"kubectl logs --selector app.kubernetes.io/name=attune --namespace attune-system"}}, of(seen, "operator"))
-	assert.Equal(t, []Result{{"policies", Unknown, since + ". Stored before: all 1 policies are valid", ""}}, of(seen, "policies"))
+	assert.Equal(t, []Result{{"policies", Unknown, since + ". Stored before: all policies are valid (1 policy)", ""}}, of(seen, "policies"))
 	for _, check := range stored {
 		assert.Equal(t, Unknown, level(t, seen, check), check)
 	}

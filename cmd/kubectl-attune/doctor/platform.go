@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/answers"
 )
 
 // Minimum versions of Kubernetes for in-place resizes, and for lower memory limits, which is the oldest that is supported.
@@ -58,7 +59,7 @@ func kubelets(seen *Seen, f *findings) {
 	if len(seen.Nodes.Value) == 0 {
 		f.add(Warning, show, "the cluster has no nodes")
 	}
-	f.fine("the kubelets of all %d nodes are 1.34 or newer", len(seen.Nodes.Value))
+	f.fine("all kubelets are 1.34 or newer (%s)", answers.Counted(len(seen.Nodes.Value), "node"))
 }
 
 // ours are attune's CustomResourceDefinitions, and chartLabel is the label that its chart gives them.

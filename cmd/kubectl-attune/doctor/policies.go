@@ -51,7 +51,7 @@ func policies(seen *Seen, f *findings) {
 	if len(all) == 0 {
 		f.add(Warning, "kubectl attune wizard", "no policies found in %s: attune manages no workload there", output.Where(seen.Namespace))
 	}
-	f.fine("all %d policies are valid", len(all))
+	f.fine("all policies are valid (%s)", answers.Counted(len(all), "policy"))
 }
 
 // policies returns the policies of the scope, and the cluster policies.
