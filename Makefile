@@ -46,7 +46,7 @@ cluster-down: ## Remove the local cluster of this checkout and everything of it
 	@$(CLUSTER) down
 
 deploy: ## Build the operator, load it and install or upgrade the chart on the local cluster; self-signed certificates and embedded usage unless VALUES=file says otherwise
-	@cd test && go run ./cmd/deploy --values "$(abspath $(VALUES))"
+	@cd test && LDFLAGS='$(LDFLAGS)' go run ./cmd/deploy --values "$(abspath $(VALUES))"
 
 ui: ## The web page of the operator on the local cluster, on 127.0.0.1:8321 of this machine (PORT=n)
 	@$(CLUSTER) ui $(if $(PORT),--port $(PORT))

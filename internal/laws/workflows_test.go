@@ -145,6 +145,17 @@ func TestDependenciesAreUpdated(t *testing.T) {
 	}
 }
 
+// TestDeployedProgramsNameTheirCommit: the Makefile switches off what Go records of the repository.
+func TestDeployedProgramsNameTheirCommit(t *testing.T) {
+	makefile, err := os.ReadFile("../../Makefile")
+	require.NoError(t, err)
+	calls := regexp.MustCompile(`.*go run \./cmd/deploy .*`).FindAllString(string(makefile), -1)
+	require.Len(t, calls, 2, "deploy and image")
+	for _, call := range calls {
+		assert.Contains(t, call, "LDFLAGS='$(LDFLAGS)'")
+	}
+}
+
 // makeTargets are the names of the Makefile's targets.
 func makeTargets(t *testing.T) map[string]bool {
 	t.Helper()
