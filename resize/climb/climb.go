@@ -167,13 +167,14 @@ func plausible(samples []Sample, most recommender.Amount) []Sample {
 func Noise(left, limit float64) float64 { return min(max(left/4, limit/400), limit/100) }
 
 // start returns the last sample of the container's start phase, or the first sample if no sample is from that phase.
-func (c Container) start() (last int) {
-	for i, s := range c.Samples {
-		if s.At.Sub(c.Started) < starts {
-			last = i
+func (c Container) start() int {
+	started := c.Started.Add(starts)
+	for i := len(c.Samples) - 1; i > 0; i-- {
+		if c.Samples[i].At.Before(started) {
+			return i
 		}
 	}
-	return last
+	return 0
 }
 
 // beginOf returns the first sample of the current climb: the longest run of samples up to the newest one in which none
@@ -182,7 +183,7 @@ func beginOf(samples []Sample, noise recommender.Amount) int {
 	first := len(samples) - 1
 	lowest := samples[first].Bytes
 	begin := first
-	for i := first - 1; i >= 0 && samples[i].Bytes <= lowest+noise && samples[i+1].At.Sub(samples[i].At) <= tooOld; i-- {
+	for i := first - 1; i >= 0 && samples[i].Bytes <= lowest+noise && !samples[i+1].At.After(samples[i].At.Add(tooOld)); i-- {
 		if samples[i].Bytes <= lowest {
 			lowest, begin = samples[i].Bytes, i
 		}
