@@ -229,7 +229,7 @@ test-fuzz: ## Every fuzz target for FUZZTIME
 test-mutants: ## The long run against the product with the mend of one finding after the other taken out
 	cd test && go run ./sim/mutants
 
-test-long: programs test-race test-fips test-fuzz ## Race detector, FIPS mode and fuzzing; five tenants against a sixth; the operator killed at every call, in every story; fifty OOM kills, overloaded nodes, all attacks and outages of 20 minutes on real kubelets; a million fuzzed pods, and a million containers with hostile usage
+test-long: programs test-race test-fips test-fuzz ## Race detector, FIPS mode and fuzzing; five tenants against a sixth; the operator killed at every call, in every story; fifty OOM kills, overloaded nodes, all attacks and outages of 20 minutes on real kubelets; a million fuzzed pods, a million containers with hostile usage, and 200,000 drawn policies and pods
 	cd test && ATTUNE_BACKEND=apiserver ATTUNE_ONE_IN=1 go test -count=1 -timeout 180m -v ./loops $(QUIETLY)
 	cd test && go test -count=1 -timeout 90m -v ./crash -all $(QUIETLY)
 	cd test && go test -count=1 -timeout 60m -v ./tenants -minutes 360
@@ -239,6 +239,8 @@ test-long: programs test-race test-fips test-fuzz ## Race detector, FIPS mode an
 	cd test && go test -count=1 -timeout 60m -v -run 'TestAttacks$$' ./e2e -attacks
 	cd test/admission && go test -count=1 -timeout 90m . -pods 1000000
 	cd test/admission && go test -count=1 -timeout 90m ./replicas -fleets 1000000
+	ATTUNE_DRAWS=200000 go test -count=1 -timeout 60m -run 'TestDrawnPodsWithCPULimitRules|TestAContainerHasTheSettingsOfItsOwnPolicy|TestNoDecisionChangesWhatIsNotSized' ./webhook/pod ./internal/policy ./tuning
+	cd test && ATTUNE_DRAWS=200000 go test -count=1 -timeout 60m -run 'TestAdmissionLeavesContainersThatAreNotSized' ./field
 	cd test && ATTUNE_HOSTILE_CONTAINERS=1000000 go test -count=1 -timeout 60m -v -run 'TestHostileSeries' ./field $(QUIETLY)
 	cd test && go test -count=1 -timeout 0 -v -run 'TestSeeds' ./sim -sim.seed 1 -sim.seeds 1000000 -sim.hours $(HOURS) $(QUIETLY)
 

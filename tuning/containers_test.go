@@ -3,6 +3,8 @@ package tuning_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -152,9 +154,9 @@ func TestBoostsOfContainers(t *testing.T) {
 // No decision changes a container that is off, or a resource that is not controlled: whatever its target, its kills, its
 // climbs and its floors are, and whatever the other containers need.
 func TestNoDecisionChangesWhatIsNotSized(t *testing.T) {
-	rounds := 20_000
-	if testing.Short() {
-		rounds = 1_000
+	rounds := 4_000
+	if n, err := strconv.Atoi(os.Getenv("ATTUNE_DRAWS")); err == nil { // make test-long
+		rounds = n
 	}
 	d, writes := rand.New(rand.NewPCG(3, 4)), 0
 	amount := func() recommender.Amount { return recommender.Amount(50 + d.IntN(1000)) }

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -242,9 +244,9 @@ func draw(d *rand.Rand, resource string) map[string]any {
 func TestAContainerHasTheSettingsOfItsOwnPolicy(t *testing.T) {
 	d := rand.New(rand.NewPCG(1, 2))
 	resources := []string{"cpu", "memory"}
-	rounds := 100_000
-	if testing.Short() {
-		rounds = 5_000
+	rounds := 10_000
+	if n, err := strconv.Atoi(os.Getenv("ATTUNE_DRAWS")); err == nil { // make test-long
+		rounds = n
 	}
 	for range rounds {
 		spec := map[string]any{"updateStrategy": map[string]any{"type": []string{"Auto", "Canary", "OneShot"}[d.IntN(3)]}}

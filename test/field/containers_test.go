@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -28,9 +30,9 @@ import (
 // Admission leaves each container that is off as it is, byte by byte, and each resource that is not controlled: whatever is
 // known of them, and whatever becomes of the other containers. The class of the pod stays.
 func TestAdmissionLeavesContainersThatAreNotSized(t *testing.T) {
-	rounds := 10_000
-	if testing.Short() {
-		rounds = 1_000
+	rounds := 2_000
+	if n, err := strconv.Atoi(os.Getenv("ATTUNE_DRAWS")); err == nil { // make test-long
+		rounds = n
 	}
 	d, changed := rand.New(rand.NewPCG(5, 6)), 0
 	for i := range rounds {

@@ -3,6 +3,8 @@ package pod
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -136,12 +138,12 @@ func TestBoostStaysWithinTheMaximumOfCPULimits(t *testing.T) {
 	}
 }
 
-// In 100,000 drawn pods with rules for their CPU limits, the QoS class stays, no request is above its limit, and no
+// In drawn pods with rules for their CPU limits, the QoS class stays, no request is above its limit, and no
 // limit of a Guaranteed pod is removed.
 func TestDrawnPodsWithCPULimitRules(t *testing.T) {
-	pods := 100_000
-	if testing.Short() {
-		pods = 5_000
+	pods := 10_000
+	if n, err := strconv.Atoi(os.Getenv("ATTUNE_DRAWS")); err == nil { // make test-long
+		pods = n
 	}
 	removed, ruled := 0, 0
 	for n := range pods {
