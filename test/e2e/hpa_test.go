@@ -143,9 +143,9 @@ func keptFleets(ns string) []*keptFleet {
 	granted := newDeployment(ns, "granted", 2, idle(generous, memory(40)))
 	steady := newDeployment(ns, "steady", 2, idle(large, corev1.EnvVar{Name: "CPU_MILLICORES", Value: "30"}))
 	fleets := []*keptFleet{
-		{d: granted, hpa: scaledBy(granted, corev1.ResourceMemory, percent(45)), lowest: "120Mi", highest: "130Mi", utilization: 34,
+		{d: granted, hpa: scaledBy(granted, corev1.ResourceMemory, percent(45)), lowest: "120Mi", highest: "130Mi", utilization: 30,
 			keep: func(s *v1alpha1.AttunePolicySpec) { s.Memory.HPA, s.Memory.MaxAllowed = ptr.To(v1alpha1.HPAKeep), nil }},
-		{d: steady, hpa: scaledBy(steady, corev1.ResourceCPU, percent(45)), lowest: "120m", highest: "130m", utilization: 20,
+		{d: steady, hpa: scaledBy(steady, corev1.ResourceCPU, percent(45)), lowest: "120m", highest: "130m", utilization: 22,
 			keep: func(s *v1alpha1.AttunePolicySpec) { s.CPU.HPA, s.CPU.MaxAllowed = ptr.To(v1alpha1.HPAKeep), nil }},
 	}
 	for _, f := range fleets {
