@@ -29,40 +29,53 @@ import (
 	"attune.io/attune/api/v1alpha1"
 )
 
-// TestHPA: four workloads under the HPA controller of Kubernetes, which reads what their containers use. An HPA on
+// TestHPA: five workloads under the HPA controller of Kubernetes, which reads what their containers use. An HPA on
 // utilization keeps the memory of its workload: CPU is lowered in place, and the number of replicas stays. With the lower
 // memory request the HPA would ask for two: after its deletion the memory is lowered too. An HPA on an absolute value keeps
-// nothing. With the setting Keep the memory is lowered as far as the HPA keeps two replicas. After an OOM kill under an HPA the limit rises, and the request stays, in the pod and in new ones.
+// nothing. With the setting Keep the memory of one fleet and the CPU of another are lowered as far as their HPAs keep two
+// replicas. After an OOM kill under an HPA the limit rises, and the request stays, in the pod and in new ones.
 func TestHPA(t *testing.T) {
 	const ns = "scaled"
 	ctx := need(t)
 	serveMetrics(t)
 	namespace(ctx, t, ns, true)
-	granted := newDeployment(ns, "granted", 2, idle(generous, memory(40)))
 	kept, moved, killed := newDeployment(ns, "kept", 1, idle(generous, memory(40))), newDeployment(ns, "moved", 1, idle(generous, memory(40))), newDeployment(ns, "killed", 1, idle(generous))
+	fleets := keptFleets(ns)
 	// A container that holds 40 MiB uses 30 % of 160Mi and 70 % of 65Mi. One that is killed at 320Mi has used 200 % of its request.
 	scalers := map[*appsv1.Deployment]*autoscalingv2.HorizontalPodAutoscaler{
-		kept:   scaledBy(kept, autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: ptr.To[int32](45)}),
-		moved:  scaledBy(moved, autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: ptr.To(resource.MustParse("72Mi"))}),
-		killed: scaledBy(killed, autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: ptr.To[int32](300)}),
+		kept:   scaledBy(kept, corev1.ResourceMemory, percent(45)),
+		moved:  scaledBy(moved, corev1.ResourceMemory, autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: ptr.To(resource.MustParse("72Mi"))}),
+		killed: scaledBy(killed, corev1.ResourceMemory, percent(300)),
 	}
-	scalers[granted] = scaledBy(granted, autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: ptr.To[int32](45)})
-	scalers[granted].Spec.MinReplicas = ptr.To[int32](2)
+	keeps := map[*appsv1.Deployment]func(*v1alpha1.AttunePolicySpec){}
+	for _, f := range fleets {
+		scalers[f.d], keeps[f.d] = f.hpa, f.keep
+		createFor(t, f.d)
+		f.counts = countReplicas(t, f.d)
+	}
 	for d, hpa := range scalers {
-		start(t, d)
+		if keeps[d] == nil {
+			createFor(t, d)
+		}
+		ready(ctx, t, d)
 		require.NoError(t, env.client.Create(ctx, hpa))
 	}
 	for d, hpa := range scalers {
 		eventually(t, "the HPA of "+d.Name+" knows its metric", func() error { return scales(ctx, hpa) })
 		eventually(t, "the history of "+d.Name+" continues", func() error { return continues(ctx, &pods(ctx, t, d)[0]) })
+	}
+	for _, f := range fleets {
+		assert.Less(t, utilization(f.hpa), f.utilization, "%s: %v", f.d.Name, f.hpa.Status)
+	}
+	for d := range scalers {
 		fit(t, d, func(s *v1alpha1.AttunePolicySpec) {
 			s.MetricsSource.QueryStep = duration(scaledStep)
-			if d == granted { // its past is a day long
-				s.MetricsSource.HistoryWindow, s.Memory.HPA, s.Memory.MaxAllowed = duration(24*time.Hour), ptr.To(v1alpha1.HPAKeep), nil
+			if keep := keeps[d]; keep != nil { // its past is a day long
+				s.MetricsSource.HistoryWindow = duration(24 * time.Hour)
+				keep(s)
 			}
 		})
 	}
-	counts := countReplicas(t, granted)
 	for d, want := range map[*appsv1.Deployment]size{kept: fittingCPU, moved: fitting, killed: fittingCPU} {
 		eventually(t, d.Name+": resized and accepted", func() error { return told(ctx, d, "Success", "") })
 		assert.NoError(t, carriedOut(t, d, want), d.Name)
@@ -70,23 +83,9 @@ func TestHPA(t *testing.T) {
 	}
 	assert.NoError(t, holdsFor(ctx, kept, "memory", "HPA"))
 
-	// It used 50 MiB. The HPA asks for a third replica above 45 % and its tolerance of a tenth: at 50 % of 100 MiB. A margin of
-	// a fifth comes on top, and 2 % for what the history may be off by.
-	lowest, highest := resource.MustParse("120Mi"), resource.MustParse("130Mi")
-	eventually(t, "the smallest request that keeps two replicas", func() error {
-		for _, pod := range pods(ctx, t, granted) {
-			if m := pod.Spec.Containers[0].Resources.Requests.Memory(); m.Cmp(lowest) < 0 || m.Cmp(highest) > 0 {
-				return fmt.Errorf("%s requests %s", pod.Name, m)
-			}
-		}
-		return nil
-	})
-	eventually(t, "the HPA sees the smaller requests", func() error {
-		return utilizes(ctx, scalers[granted], 32)
-	})
-	seen := counts()
-	assert.Greater(t, len(seen), 30, "a number each second")
-	assert.Equal(t, []int32{2}, slices.Compact(seen), "replicas, each second")
+	for _, f := range fleets {
+		f.lowered(ctx, t)
+	}
 
 	t.Run("an OOM kill raises the limit alone", func(t *testing.T) {
 		pod := pods(ctx, t, killed)[0]
@@ -123,6 +122,77 @@ func TestHPA(t *testing.T) {
 	assert.Zero(t, pods(ctx, t, kept)[0].Status.ContainerStatuses[0].RestartCount)
 }
 
+// keptFleet is a workload of two replicas with the setting Keep for the resource that its HPA scales on.
+type keptFleet struct {
+	d    *appsv1.Deployment
+	hpa  *autoscalingv2.HorizontalPodAutoscaler
+	keep func(*v1alpha1.AttunePolicySpec)
+	// lowest and highest bound the smallest request with which the HPA keeps two replicas.
+	lowest, highest string
+	// utilization, in percent, is what the HPA sees at least with that request, and less than that before.
+	utilization int32
+	// counts ends the count of replicas and returns it.
+	counts func() []int32
+}
+
+// keptFleets: one used 50 MiB of 160, the other 50m of 200, in a past of a day. HPAs ask for a third replica above 45 % and its
+// tolerance of a tenth: at 50 % of 100. A margin of a fifth comes on top, and 2 % for what the history may be off by. Now
+// they use 40 MiB and 30m.
+func keptFleets(ns string) []*keptFleet {
+	large := size{cpu: "200m", memory: generous.memory, cpuLimit: "400m", memoryLimit: generous.memoryLimit}
+	granted := newDeployment(ns, "granted", 2, idle(generous, memory(40)))
+	steady := newDeployment(ns, "steady", 2, idle(large, corev1.EnvVar{Name: "CPU_MILLICORES", Value: "30"}))
+	fleets := []*keptFleet{
+		{d: granted, hpa: scaledBy(granted, corev1.ResourceMemory, percent(45)), lowest: "120Mi", highest: "130Mi", utilization: 30,
+			keep: func(s *v1alpha1.AttunePolicySpec) { s.Memory.HPA, s.Memory.MaxAllowed = ptr.To(v1alpha1.HPAKeep), nil }},
+		{d: steady, hpa: scaledBy(steady, corev1.ResourceCPU, percent(45)), lowest: "120m", highest: "130m", utilization: 22,
+			keep: func(s *v1alpha1.AttunePolicySpec) { s.CPU.HPA, s.CPU.MaxAllowed = ptr.To(v1alpha1.HPAKeep), nil }},
+	}
+	for _, f := range fleets {
+		f.hpa.Spec.MinReplicas = ptr.To[int32](2)
+	}
+	return fleets
+}
+
+// lowered waits until all pods have the smallest request and the HPA sees it. Meanwhile there are always two replicas.
+func (f *keptFleet) lowered(ctx context.Context, t *testing.T) {
+	t.Helper()
+	name := f.hpa.Spec.Metrics[0].Resource.Name
+	lowest, highest := resource.MustParse(f.lowest), resource.MustParse(f.highest)
+	eventually(t, f.d.Name+" has the smallest request that keeps two replicas", func() error {
+		for _, pod := range pods(ctx, t, f.d) {
+			if err := settled(t, &pod); err != nil {
+				return err
+			}
+			if r := pod.Spec.Containers[0].Resources.Requests[name]; r.Cmp(lowest) < 0 || r.Cmp(highest) > 0 {
+				return fmt.Errorf("%s requests %s", pod.Name, &r)
+			}
+		}
+		return nil
+	})
+	eventually(t, "the HPA of "+f.d.Name+" sees the smaller requests", func() error {
+		if err := scales(ctx, f.hpa); err != nil {
+			return err
+		}
+		if utilization(f.hpa) < f.utilization {
+			return fmt.Errorf("status %v", f.hpa.Status)
+		}
+		return nil
+	})
+	for _, pod := range pods(ctx, t, f.d) {
+		assert.Zero(t, pod.Status.ContainerStatuses[0].RestartCount, pod.Name)
+	}
+	seen := f.counts()
+	t.Logf("%s: %d %% of the request after the resize, replicas %v in %d seconds", f.d.Name, utilization(f.hpa), slices.Compact(slices.Clone(seen)), len(seen))
+	assert.Greater(t, len(seen), 30, "%s: a number each second", f.d.Name)
+	assert.Equal(t, []int32{2}, slices.Compact(seen), "%s: replicas, each second", f.d.Name)
+}
+
+// utilization is what an HPA has computed of its first metric, in percent; 0: nothing yet.
+func utilization(hpa *autoscalingv2.HorizontalPodAutoscaler) int32 {
+	return ptr.Deref(hpa.Status.CurrentMetrics[0].Resource.Current.AverageUtilization, 0)
+}
+
 // scaledStep is the queryStep of the policies. The past in Prometheus ends before the tests start. When it is too old to act
 // on (recommender.NotRunning), a resize of a running pod waits for the pod's own sample: 5 minutes with the default step.
 const scaledStep = time.Minute
@@ -135,8 +205,12 @@ func continues(ctx context.Context, pod *corev1.Pod) error {
 	return err
 }
 
-// scaledBy is an HPA of one to four replicas, by the memory that they use.
-func scaledBy(d *appsv1.Deployment, target autoscalingv2.MetricTarget) *autoscalingv2.HorizontalPodAutoscaler {
+func percent(of int32) autoscalingv2.MetricTarget {
+	return autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: &of}
+}
+
+// scaledBy is an HPA of one to four replicas, by a resource that they use.
+func scaledBy(d *appsv1.Deployment, by corev1.ResourceName, target autoscalingv2.MetricTarget) *autoscalingv2.HorizontalPodAutoscaler {
 	return &autoscalingv2.HorizontalPodAutoscaler{
 		ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: d.Name},
 		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
@@ -144,7 +218,7 @@ func scaledBy(d *appsv1.Deployment, target autoscalingv2.MetricTarget) *autoscal
 			MaxReplicas:    4,
 			Metrics: []autoscalingv2.MetricSpec{{
 				Type:     autoscalingv2.ResourceMetricSourceType,
-				Resource: &autoscalingv2.ResourceMetricSource{Name: corev1.ResourceMemory, Target: target},
+				Resource: &autoscalingv2.ResourceMetricSource{Name: by, Target: target},
 			}},
 		},
 	}
@@ -161,17 +235,6 @@ func scales(ctx context.Context, hpa *autoscalingv2.HorizontalPodAutoscaler) err
 		}
 	}
 	return fmt.Errorf("status %v", hpa.Status)
-}
-
-// utilizes: the HPA has computed a utilization of at least so many percent.
-func utilizes(ctx context.Context, hpa *autoscalingv2.HorizontalPodAutoscaler, percent int32) error {
-	if err := scales(ctx, hpa); err != nil {
-		return err
-	}
-	if used := hpa.Status.CurrentMetrics[0].Resource.Current.AverageUtilization; ptr.Deref(used, 0) < percent {
-		return fmt.Errorf("status %v", hpa.Status)
-	}
-	return nil
 }
 
 // countReplicas reads each second how many replicas a Deployment should have, until the returned function is called.
@@ -215,7 +278,7 @@ func holdsFor(ctx context.Context, d *appsv1.Deployment, r, reason string) error
 // metricsGroup is the API by which HPAs learn what containers use.
 const metricsGroup = "/apis/metrics.k8s.io/v1beta1"
 
-// serveMetrics serves that API from the kubelets' measurements, which Prometheus has, until the test ends. It has memory only.
+// serveMetrics serves that API from the kubelets' measurements, which Prometheus has, until the test ends.
 func serveMetrics(t *testing.T) {
 	t.Helper()
 	const name, address, port = "e2e-metrics", "172.30.0.1", 9443
@@ -277,14 +340,18 @@ func metricsOfPods(ctx context.Context, ns, selector string) ([]any, error) {
 	}
 	items := []any{}
 	for _, pod := range list.Items {
-		used, err := env.cluster.Query(ctx, fmt.Sprintf(`max(container_memory_working_set_bytes{namespace=%q,pod=%q,container="app"})`, ns, pod.Name))
-		if err != nil {
+		of := fmt.Sprintf(`namespace=%q,pod=%q,container="app"`, ns, pod.Name)
+		memory, err := env.cluster.Query(ctx, "max(container_memory_working_set_bytes{"+of+"})")
+		cpu, wrong := env.cluster.Query(ctx, "max(rate(container_cpu_usage_seconds_total{"+of+"}[1m]))")
+		if errors.Join(err, wrong) != nil {
 			continue
 		}
 		items = append(items, map[string]any{
 			"metadata":  map[string]any{"namespace": ns, "name": pod.Name, "labels": pod.Labels},
-			"timestamp": time.Now().UTC().Format(time.RFC3339), "window": "5s",
-			"containers": []any{map[string]any{"name": "app", "usage": map[string]string{"memory": strconv.FormatFloat(used, 'f', 0, 64)}}},
+			"timestamp": time.Now().UTC().Format(time.RFC3339), "window": "1m",
+			"containers": []any{map[string]any{"name": "app", "usage": map[string]string{
+				"memory": strconv.FormatFloat(memory, 'f', 0, 64), "cpu": strconv.FormatFloat(cpu*1e9, 'f', 0, 64) + "n",
+			}}},
 		})
 	}
 	return items, nil

@@ -37,6 +37,8 @@ type demand struct {
 	// risesAt is when the need of CPU becomes risen; zero: never.
 	risesAt time.Time
 	risen   float64
+	// among is the part of the CPU that each pod needs at a time, where all share one load; nil: each has its own.
+	among func(time.Time) float64
 	// capped: the CPU that is measured ends at the limit.
 	capped bool
 	// startCPU is the request in cores with less of which a process does not come up; one that runs needs less.
@@ -55,6 +57,9 @@ func (d demand) at(now, started time.Time, replica string) (cpu, memory float64)
 	cpu = d.cpu
 	if !d.risesAt.IsZero() && !now.Before(d.risesAt) {
 		cpu = d.risen
+	}
+	if d.among != nil {
+		cpu *= d.among(now)
 	}
 	return cpu * d.load(now) * (0.9 + 0.2*noise(d.seed, replica, now.Unix()/60)), d.memoryAt(now, started, replica)
 }

@@ -260,6 +260,7 @@ func endangered() map[string]plan {
 		"recommendations of yesterday":             restoredAfterKill(),
 	}
 	maps.Copy(all, encountered())
+	maps.Copy(all, keptWorlds())
 	for _, how := range stops {
 		all["stopped in harm, "+how] = stoppedInHarm(how)
 	}

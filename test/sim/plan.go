@@ -69,6 +69,8 @@ type plan struct {
 	Sampled time.Duration
 	// NothingHarms: no size is too small for a container of this world, and none is killed.
 	NothingHarms bool
+	// Kept: no demand is higher than ever, so the number of replicas stays what it would be without attune.
+	Kept bool
 	// Calm is how long nothing happens at the end.
 	Calm time.Duration
 }

@@ -70,8 +70,7 @@ func (t *spoken) changed(e api.Event) {
 func (t *spoken) changedPod(pod *corev1.Pod, e api.Event) {
 	old, _ := e.Old.(*corev1.Pod)
 	switch {
-	case e.Type == watch.Deleted:
-		delete(t.sized, pod.UID)
+	case e.Type == watch.Deleted: // the operator's cache may still have it
 	case old == nil:
 		if pod.Annotations[v1alpha1.SeededAnnotation] != "" {
 			t.sized[pod.UID] = true

@@ -196,7 +196,7 @@ func TestSpokenKnowsWhoseSizesWereChanged(t *testing.T) {
 		"seeded":            {[]api.Event{{Type: watch.Added, Object: seeded}}, true},
 		"resized":           {[]api.Event{modified(before, after)}, true},
 		"changed else":      {[]api.Event{modified(before, limited("1Gi", 1, 2))}, false},
-		"resized, and gone": {[]api.Event{modified(before, after), {Type: watch.Deleted, Object: after}}, false},
+		"resized, and gone": {[]api.Event{modified(before, after), {Type: watch.Deleted, Object: after}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSpoken(newLab().scene, nil)
