@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/cmd/kubectl-attune/output"
@@ -120,6 +121,17 @@ func TestSentencesOfBlockedResources(t *testing.T) {
 		require.NotEmpty(t, things)
 		for _, thing := range things {
 			assert.Regexp(t, regexp.QuoteMeta(thing.Reason)+" ?: "+regexp.QuoteMeta(thing.Message), got)
+		}
+	}
+}
+
+// The page of a workload says by which proof its requests change although an HPA scales on them, and what that saves.
+func TestSentencesOfGrantedRequests(t *testing.T) {
+	caches := Small()
+	for i := range caches.Recommendations {
+		if rec := &caches.Recommendations[i]; rec.Spec.Workload.Name == "web" {
+			rec.Spec.Containers[0].Kept = []v1alpha1.KeptRequest{{Resource: "cpu", Least: resource.MustParse("150m"), HPAs: []string{"<b>web"}}}
+			assert.Contains(t, page(t, caches, "/ui/ns/shop/Deployment/web"), "granted , "+answers.GrantedOfWorkload(rec)[0].String())
 		}
 	}
 }

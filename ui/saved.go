@@ -20,7 +20,7 @@ type savedPage struct {
 	// Namespace is empty on the page of all namespaces.
 	Namespace string
 	// Sentences are the same as in kubectl attune savings. Autoscaler says when freed requests save money.
-	Sentences  [3]string
+	Sentences  []string
 	Autoscaler string
 	Workloads  int
 	Rows       []savedRow
@@ -95,7 +95,7 @@ func byName(all []v1alpha1.AttuneRecommendation) []*v1alpha1.AttuneRecommendatio
 
 // saving has the savings of one workload.
 type saving struct {
-	Sentences  [3]string
+	Sentences  []string
 	Autoscaler string
 	NotCounted []answers.NotCounted
 }

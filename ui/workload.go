@@ -71,6 +71,7 @@ type resourcePart struct {
 	// Amounts has a row for the request and one for the limit: name, current, next, target.
 	Amounts [][4]string
 	Holds   []string
+	Granted []string
 	Steps   [][3]string
 	Chart   *usageChart
 }
@@ -132,6 +133,7 @@ func containerOf(id string, of drawn) container {
 	for _, r := range recommender.Resources {
 		part := resourcePart{Name: r.String(), Label: c.Name + ", " + r.String(), Amounts: amountsOf(c, r), Steps: c.StepRows(r)}
 		part.Holds = podview.Map(c.HoldsOf(r), answers.FormatHold)
+		part.Granted = podview.Map(c.GrantedOf(r), answers.Granted.String)
 		if usage, ok := chartOf(of, r); ok {
 			usage.ID = id + "-" + r.String()
 			part.Chart = &usage

@@ -88,6 +88,8 @@ func runStatus(ctx context.Context, env *environment, operator string) error {
 //	  "needsAttention": true,
 //	  "blocked": [{"workload": "Deployment/web", "container": "app",
 //	    "resource": "memory", "reason": "AllowDecrease", "message": "…"}],
+//	  "granted": [{"workload": "Deployment/web", "container": "app", "resource": "cpu", "proof": "Keep",
+//	    "hpas": ["web"], "least": "462m", "most": "1", "since": "…", "validUntil": "…", "message": "…"}],
 //	  "nextResizes": [{"workload": "Deployment/web", "at": "2026-03-02T13:00:00Z",
 //	    "reason": "CooldownActive"}]
 //	}]}
@@ -115,6 +117,8 @@ type policyStatus struct {
 	answers.Readiness
 	// Blocked lists the blocked resources and conflicts of the policy; never nil.
 	Blocked []answers.Blocked `json:"blocked"`
+	// Granted lists the requests that change although a HorizontalPodAutoscaler scales on them; never nil.
+	Granted []answers.Granted `json:"granted"`
 	// NextResizes has the workloads with a planned resize of a running pod, the earliest first; never nil.
 	NextResizes []nextResize `json:"nextResizes"`
 	// Savings are the savings in the policy's status; nil if it has none.
@@ -134,8 +138,8 @@ type nextResize struct {
 	in string
 }
 
-// mostNextResizes limits the rows of next resizes without -o wide.
-const mostNextResizes = 20
+// mostShown limits the rows of next resizes, and those of granted requests, without -o wide.
+const mostShown = 20
 
 // newStatusReport builds the report. It sorts both lists in place.
 func newStatusReport(policies []v1alpha1.AttunePolicy, recs []v1alpha1.AttuneRecommendation, now time.Time) statusReport {
@@ -164,6 +168,7 @@ func statusOf(policy *v1alpha1.AttunePolicy, recs []v1alpha1.AttuneRecommendatio
 		Savings:   policy.Status.Savings,
 		age:       duration.HumanDuration(now.Sub(policy.CreationTimestamp.Time)),
 
+		Granted:     []answers.Granted{},
 		NextResizes: []nextResize{},
 	}
 	for i := range recs {
@@ -171,6 +176,7 @@ func statusOf(policy *v1alpha1.AttunePolicy, recs []v1alpha1.AttuneRecommendatio
 			continue
 		}
 		s.Blocked = append(s.Blocked, answers.BlockedOfWorkload(&recs[i])...)
+		s.Granted = append(s.Granted, answers.GrantedOfWorkload(&recs[i])...)
 		if next := recs[i].Status.NextResize; next != nil {
 			s.NextResizes = append(s.NextResizes, nextResize{workload.IdentityOf(&recs[i]).String(), *next, answers.DueIn(next.At, now)})
 		}
@@ -200,8 +206,8 @@ func (r statusReport) finding() error {
 	return nil
 }
 
-// Human implements document. It writes a line about the operator unless it runs, a table of policies, and below it a
-// table of blocked resources and one of next resizes. Without a policy it writes nothing unless the operator is not running: the note on stderr
+// Human implements document. It writes a line about the operator unless it runs, a table of policies, and below it
+// tables of blocked resources, granted requests and next resizes. Without a policy it writes nothing unless the operator is not running: the note on stderr
 // says so.
 func (r statusReport) Human(wide bool) (string, error) {
 	head := ""
@@ -217,7 +223,7 @@ func (r statusReport) Human(wide bool) (string, error) {
 		}
 		return "", nil
 	}
-	return head + output.Text(r.policies(), wide) + output.Below(r.blocked(), wide) + output.Below(r.nextResizes(wide), wide), nil
+	return head + output.Text(r.policies(), wide) + output.Below(r.blocked(), wide) + output.Below(r.granted(wide), wide) + output.Below(r.nextResizes(wide), wide), nil
 }
 
 // policies returns the table of policies.
@@ -257,9 +263,26 @@ func (r statusReport) nextResizes(wide bool) answers.Table {
 			t.Add(strings.TrimPrefix(s.Namespace+"/"+s.Name, "/"), next.Workload, next.in, next.Reason)
 		}
 	}
-	if more := len(t.Rows) - mostNextResizes; more > 0 && !wide {
-		t.Rows = t.Rows[:mostNextResizes]
-		t.Add("", fmt.Sprintf("and %d more", more), "", "")
+	return shortened(t, wide)
+}
+
+// granted returns the table of the requests that change although an HPA scales on them.
+func (r statusReport) granted(wide bool) answers.Table {
+	t := answers.Table{Header: []string{"POLICY", "GRANTED", "CONTAINER", "RESOURCE", "PROOF", "WHY"}}
+	for _, s := range r.Policies {
+		for _, g := range s.Granted {
+			t.Add(strings.TrimPrefix(s.Namespace+"/"+s.Name, "/"), g.Workload, g.Container, g.Resource, g.Proof, g.Message)
+		}
+	}
+	return shortened(t, wide)
+}
+
+// shortened leaves mostShown rows, and says in the second column how many it leaves out.
+func shortened(t answers.Table, wide bool) answers.Table {
+	if more := len(t.Rows) - mostShown; more > 0 && !wide {
+		row := make([]string, len(t.Header))
+		row[1] = fmt.Sprintf("and %d more", more)
+		t.Rows = append(t.Rows[:mostShown], row)
 	}
 	return t
 }

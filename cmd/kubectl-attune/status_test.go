@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -170,8 +171,8 @@ func TestStatusShowsTheNextResizes(t *testing.T) {
 	report = newStatusReport([]v1alpha1.AttunePolicy{p}, many, testNow)
 	assert.Len(t, report.Policies[0].NextResizes, 30)
 	rows := report.nextResizes(false).Rows
-	assert.Len(t, rows, mostNextResizes+1)
-	assert.Equal(t, []string{"", "and 10 more", "", ""}, rows[mostNextResizes])
+	assert.Len(t, rows, mostShown+1)
+	assert.Equal(t, []string{"", "and 10 more", "", ""}, rows[mostShown])
 	assert.Len(t, report.nextResizes(true).Rows, 30, "-o wide has no limit")
 }
 
@@ -252,4 +253,32 @@ func TestStatusSaysThatTheOperatorIsNotRunning(t *testing.T) {
 		assert.True(t, strings.HasPrefix(got.out, "operator unknown: missing permission to get lease attune-system/attune.attune.io\n\n"), got.out)
 		assert.Contains(t, cli.run("status", "-A", "-o", "json").out, `"state": "Unknown"`)
 	})
+}
+
+// status says by which proof requests change although an HPA scales on them, and bounds the rows.
+func TestStatusListsWhatIsGranted(t *testing.T) {
+	policies, recs := []v1alpha1.AttunePolicy{policyWith(0)}, make([]v1alpha1.AttuneRecommendation, mostShown+2)
+	policies[0].Namespace = "shop"
+	for i := range recs {
+		recs[i] = v1alpha1.AttuneRecommendation{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop"},
+			Spec: v1alpha1.AttuneRecommendationSpec{
+				Workload: v1alpha1.WorkloadRef{Kind: v1alpha1.KindDeployment, Name: fmt.Sprintf("web-%02d", i)}, Policy: v1alpha1.PolicyRef{Name: "p"},
+				Containers: []v1alpha1.ContainerTarget{{Name: "app", Kept: []v1alpha1.KeptRequest{{
+					Resource: "cpu", Least: resource.MustParse("462m"), HPAs: []string{"web"}, Since: metav1.NewTime(testNow), ValidUntil: metav1.NewTime(testNow),
+				}}}},
+			},
+		}
+	}
+	report := newStatusReport(policies, recs, testNow)
+	assert.Len(t, report.Policies[0].Granted, mostShown+2)
+	rows := report.granted(false).Rows
+	require.Len(t, rows, mostShown+1)
+	assert.Equal(t, []string{"shop/p", "Deployment/web-00", "app", "cpu", "Keep"}, rows[0][:5])
+	assert.Contains(t, rows[0][5], "HorizontalPodAutoscaler web keeps the number of replicas with a request of at least 462m; history since ")
+	assert.Equal(t, "and 2 more", rows[mostShown][1])
+	assert.Len(t, report.granted(true).Rows, mostShown+2)
+	text, err := report.Human(false)
+	require.NoError(t, err)
+	assert.Contains(t, text, "GRANTED")
 }

@@ -95,6 +95,8 @@ type ExplainedContainer struct {
 	Next Amounts `json:"next"`
 	// Holds are the reasons why a resource is blocked, CPU first.
 	Holds []Hold `json:"holds"`
+	// Granted are the requests that attune changes although a HorizontalPodAutoscaler scales on them.
+	Granted []Granted `json:"granted,omitempty"`
 	// Steps are the computation of the target, then the steps of Next; CPU first.
 	Steps []Step `json:"steps"`
 	// Pods are the running pods, each with its own next resize step; nil if recorded usage was explained.

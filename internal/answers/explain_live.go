@@ -169,6 +169,7 @@ func (l liveExplanation) container(stored *v1alpha1.ContainerTarget) (ExplainedC
 		Current:    AmountsOf(l.template[stored.Name]),
 		Target:     AmountsOf(podview.FromResources(stored.Target)),
 		Holds:      append([]Hold{}, stored.Holds...),
+		Granted:    GrantedTo(stored),
 		Steps:      append([]Step{}, stored.Steps...),
 	}
 	if l.Settings != nil && l.Settings.Strategy != v1alpha1.StrategyNode {

@@ -149,6 +149,17 @@ func TestLiveKeepsBlockedResources(t *testing.T) {
 	assert.Contains(t, container.Holds, answers.Hold{Resource: "cpu", Reason: "HPA", Message: "web scales on CPU"})
 }
 
+func TestLiveSaysByWhichProof(t *testing.T) {
+	rec := stored()
+	rec.Spec.Containers[0].Kept = []v1alpha1.KeptRequest{{Resource: "cpu", Least: resource.MustParse("150m"), HPAs: []string{"web"}}}
+	container := only(t, live(rec, pod("web-1", size(500, 1000, 1<<30, 2<<30))))
+	require.Len(t, container.Granted, 1)
+	assert.Equal(t, answers.Granted{Container: "app", Resource: "cpu", Proof: "Keep", HPAs: []string{"web"}, Least: "150m", Message: container.Granted[0].Message}, container.Granted[0])
+	text, err := answers.Explanation{Containers: []answers.ExplainedContainer{container}}.Human(false)
+	require.NoError(t, err)
+	assert.Contains(t, text, "    granted, Keep: HorizontalPodAutoscaler web keeps the number of replicas with a request of at least 150m; history since ")
+}
+
 func TestLiveHasNoValuesOfUnmeasuredResources(t *testing.T) {
 	rec := stored()
 	rec.Spec.Containers[0].Target.MemoryRequest, rec.Spec.Containers[0].Target.MemoryLimit = nil, nil

@@ -140,6 +140,9 @@ func (w *explanationWriter) container(c ExplainedContainer, wide bool) {
 		for _, hold := range c.HoldsOf(r) {
 			w.line("    blocked, %s", FormatHold(hold))
 		}
+		for _, g := range c.GrantedOf(r) {
+			w.line("    granted, %s", g.String())
+		}
 		w.columns("    ", c.StepRows(r)) // aligned within one resource
 	}
 	if len(c.Pods) > 0 {
@@ -211,6 +214,11 @@ func (c ExplainedContainer) Values(r recommender.Resource) (request, limit Expla
 // HoldsOf returns the holds on a resource.
 func (c ExplainedContainer) HoldsOf(r recommender.Resource) []Hold {
 	return slices.DeleteFunc(slices.Clone(c.Holds), func(h Hold) bool { return h.Resource != r.String() })
+}
+
+// GrantedOf returns the granted requests of a resource: one at most.
+func (c ExplainedContainer) GrantedOf(r recommender.Resource) []Granted {
+	return slices.DeleteFunc(slices.Clone(c.Granted), func(g Granted) bool { return g.Resource != r.String() })
 }
 
 // StepRows returns the steps of a resource as rows: name, change of the amount, reason.

@@ -2,6 +2,7 @@ package answers
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -39,7 +41,8 @@ func (e SavingsEntry) pricing() policy.Pricing {
 //	}],
 //	 "namespaces": [{"namespace": "shop", "workloads": 1, "saved": {…}, "available": {…}, "notCounted": {…}}],
 //	 "total": {"workloads": 1, "saved": {…}, "available": {…},
-//	   "notCounted": {"skippedWorkloads": 0, "blockedWorkloads": 0, "blockedResources": 1}}}
+//	   "notCounted": {"skippedWorkloads": 0, "blockedWorkloads": 0, "blockedResources": 1},
+//	   "hpa": [{"proof": "Keep", "workloads": 1, "saved": {…}, "available": {…}, "blocked": null}]}}
 type SavingsReport struct {
 	// Workloads by namespace, kind and name; never nil.
 	Workloads []SavingsRow `json:"workloads"`
@@ -63,6 +66,8 @@ type SavingsRow struct {
 	Available Saved  `json:"available"`
 	// NotCounted is never nil.
 	NotCounted []NotCounted `json:"notCounted"`
+	// HPA is as in SavingsSum.
+	HPA []HPASavings `json:"hpa,omitempty"`
 }
 
 // NamespaceSavings is the sum of a namespace.
@@ -77,6 +82,21 @@ type SavingsSum struct {
 	Saved      *Saved        `json:"saved"`
 	Available  Saved         `json:"available"`
 	NotCounted NotCountedSum `json:"notCounted"`
+	// HPA has the parts of requests on which HorizontalPodAutoscalers scale, by proof; blocked ones come last.
+	HPA []HPASavings `json:"hpa,omitempty"`
+}
+
+// HPASavings are the savings of requests on which HorizontalPodAutoscalers scale, with one proof.
+type HPASavings struct {
+	// Proof is the setting that grants a change, such as Keep; None: the requests are blocked.
+	Proof string `json:"proof"`
+	// Workloads counts those with such a request.
+	Workloads int `json:"workloads"`
+	// Saved and Available are parts of the amounts of all requests. Available is null for blocked requests.
+	Saved     *Saved `json:"saved"`
+	Available *Saved `json:"available"`
+	// Blocked is what the targets of blocked requests would save; null for the others. No other amount includes it.
+	Blocked *Saved `json:"blocked"`
 }
 
 // NotCountedSum says how much a sum leaves out. A workload that is left out as a whole counts as one workload and no
@@ -145,6 +165,13 @@ type SavingsAdder struct {
 	workloads        int
 	saved, available tally
 	notCounted       NotCountedSum
+	hpa              map[string]hpaTally
+}
+
+// hpaTally adds up HPASavings.
+type hpaTally struct {
+	workloads                 int
+	saved, available, blocked tally
 }
 
 // Add counts one workload.
@@ -165,6 +192,14 @@ func (s *SavingsAdder) Add(e SavingsEntry) {
 	}
 	s.notCounted.SkippedWorkloads += skipped
 	s.notCounted.BlockedWorkloads += whole
+	for _, of := range e.Figures.HPA {
+		one := s.hpa[of.Proof]
+		one.workloads++
+		one.saved.add(of.Saved, e.pricing())
+		one.available.add(of.Available, e.pricing())
+		one.blocked.add(of.Blocked, e.pricing())
+		podview.SetIn(&s.hpa, of.Proof, one)
+	}
 }
 
 // Sum returns the sum. If the pods are not known, Saved is nil.
@@ -173,7 +208,26 @@ func (s SavingsAdder) Sum(podsKnown bool) SavingsSum {
 	if podsKnown {
 		sum.Saved = new(s.saved.saved())
 	}
+	for _, proof := range slices.SortedFunc(maps.Keys(s.hpa), lastNone) {
+		of := s.hpa[proof]
+		row := HPASavings{Proof: proof, Workloads: of.workloads}
+		if podsKnown {
+			row.Saved = new(of.saved.saved())
+		}
+		if proof == autoscale.ProofNone {
+			row.Blocked = new(of.blocked.saved())
+		} else {
+			row.Available = new(of.available.saved())
+		}
+		sum.HPA = append(sum.HPA, row)
+	}
 	return sum
+}
+
+// lastNone orders proofs by name, and blocked requests last.
+func lastNone(a, b string) int {
+	rank := map[string]int{autoscale.ProofNone: 1}
+	return cmp.Or(cmp.Compare(rank[a], rank[b]), cmp.Compare(a, b))
 }
 
 // SavingsSums adds up one sum per namespace and a total. Its zero value is empty.
@@ -222,16 +276,34 @@ func SavingsRowOf(e SavingsEntry, podsKnown bool) SavingsRow {
 		Namespace: rec.Namespace, Kind: rec.Spec.Workload.Kind, Workload: rec.Spec.Workload.Name, Policy: policy.NameOf(rec.Spec.Policy), Mode: rec.Spec.Mode,
 		Pods: len(e.Pods), Replicas: e.Workload.Replicas,
 		Saved: of.Saved, Available: of.Available,
-		NotCounted: append([]NotCounted{}, e.Figures.NotCounted...),
+		NotCounted: append([]NotCounted{}, e.Figures.NotCounted...), HPA: of.HPA,
 	}
 }
 
 // NodeAutoscalerText says that the node autoscaler, not attune, removes nodes.
 const NodeAutoscalerText = "Freed requests are room on nodes. The node autoscaler decides whether to remove a node."
 
-// Sentences say how much is saved, how much is available, and how much is not counted.
-func (s SavingsSum) Sentences() [3]string {
-	return [3]string{"Saved already: " + sentence(s.Saved) + ".", "Available, not applied yet: " + sentence(&s.Available) + ".", s.NotCounted.Sentence()}
+// Sentences say how much is saved, how much is available, and how much is not counted; and of requests on which
+// HorizontalPodAutoscalers scale, how much changes by which proof, and how much is blocked.
+func (s SavingsSum) Sentences() []string {
+	said := []string{"Saved already: " + sentence(s.Saved) + ".", "Available, not applied yet: " + sentence(&s.Available) + ".", s.NotCounted.Sentence()}
+	for _, of := range s.HPA {
+		said = append(said, of.Sentence())
+	}
+	return said
+}
+
+// Sentence says what the requests save, or would save.
+func (h HPASavings) Sentence() string {
+	workloads := "1 workload"
+	if h.Workloads != 1 {
+		workloads = strconv.Itoa(h.Workloads) + " workloads"
+	}
+	if h.Blocked != nil {
+		return fmt.Sprintf("Blocked by HorizontalPodAutoscalers (%s), not counted: %s.", workloads, sentence(h.Blocked))
+	}
+	return fmt.Sprintf("Of these, granted below HorizontalPodAutoscalers by %s (%s): saved %s, available %s.",
+		h.Proof, workloads, sentence(h.Saved), sentence(h.Available))
 }
 
 // sentence returns for example "250m of CPU and 1Gi of memory ($5.48 a month)".

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
@@ -122,7 +123,7 @@ func TestNotCountedResources(t *testing.T) {
 	}{
 		"nothing holds": {func(*View) {}, all},
 		"HPA on CPU": {hold("cpu", "HPA"), SavingsFigures{Saved: saved, Available: SavedAmounts{0, 1 << 29},
-			NotCounted: []NotCounted{{"c0", "cpu", "HPA", "why"}}}},
+			NotCounted: []NotCounted{{"c0", "cpu", "HPA", "why"}}, HPA: []HPAFigures{{Proof: "None", Saved: saved, Blocked: SavedAmounts{50, 0}}}}},
 		"VPA: what pods have is its doing": {hold("cpu", "VPA"), SavingsFigures{Available: SavedAmounts{0, 1 << 29}, NotCounted: []NotCounted{{"c0", "cpu", "VPA", "why"}}}},
 		"no pod runs now":                  {hold("cpu", "NotRunning"), all},
 		"memory may not be lowered": {func(v *View) { v.Settings.Recommender.Of[memory].AllowDecrease = false },
@@ -258,4 +259,40 @@ func TestNotCountedIsInOrderOfContainers(t *testing.T) {
 		told = append(told, n.Container+" "+n.Resource)
 	}
 	assert.Equal(t, []string{"c0 cpu", "c0 memory", "c1 cpu", "c1 memory"}, told)
+}
+
+// kept is a range of CPU requests in which an HPA keeps the number of replicas.
+func kept(least string) v1alpha1.KeptRequest {
+	return v1alpha1.KeptRequest{Resource: "cpu", Least: resource.MustParse(least), HPAs: []string{"web"}}
+}
+
+// Requests on which HPAs scale: the figures of the granted ones are a part of all, those of blocked ones are not.
+func TestSavingsBelowAnHPA(t *testing.T) {
+	granted := view(t, 3, size(1000, 2<<30), size(500, 1<<30))
+	granted.Recommendation.Spec.Containers[0].Kept = []v1alpha1.KeptRequest{kept("462m")}
+	granted.running("1", size(700, 2<<30))
+	granted.running("1", size(500, 1<<30))
+	blocked := view(t, 2, size(1000, 2<<30), size(400, 1<<30))
+	blocked.Recommendation.Spec.Containers[0].Holds = []v1alpha1.Hold{{Resource: "cpu", Reason: "HPA"}, {Resource: "memory", Reason: "NoData"}}
+	free := view(t, 1, size(1000, 2<<30), size(300, 2<<30))
+
+	assert.Equal(t, []HPAFigures{{Proof: "Keep", Saved: SavedAmounts{800, 0}, Available: SavedAmounts{700, 0}}}, granted.Compute().HPA)
+	assert.Equal(t, []HPAFigures{{Proof: "None", Blocked: SavedAmounts{1200, 0}}}, blocked.Compute().HPA)
+	assert.Empty(t, free.Compute().HPA)
+
+	var entries []SavingsEntry
+	for _, v := range []View{blocked, granted, granted, free} {
+		entries = append(entries, SavingsEntry{v, v.Compute()})
+	}
+	total := NewSavingsReport(entries, true).Total
+	assert.Equal(t, []string{
+		"Saved already: 1600m of CPU and 2Gi of memory.",
+		"Available, not applied yet: 2100m of CPU and 4Gi of memory.",
+		"Not counted: 2 blocked resources.",
+		"Of these, granted below HorizontalPodAutoscalers by Keep (2 workloads): saved 1600m of CPU and 0 of memory, available 1400m of CPU and 0 of memory.",
+		"Blocked by HorizontalPodAutoscalers (1 workload), not counted: 1200m of CPU and 0 of memory.",
+	}, total.Sentences())
+	assert.Nil(t, total.HPA[0].Blocked)
+	assert.Nil(t, total.HPA[1].Available)
+	assert.Nil(t, NewSavingsReport(entries, false).Total.HPA[0].Saved, "the pods are not known")
 }

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
@@ -51,6 +52,32 @@ type SavingsFigures struct {
 	Available SavedAmounts
 	// NotCounted is what neither figure includes, and why; without duplicates.
 	NotCounted []NotCounted
+	// HPA are the parts of requests on which HorizontalPodAutoscalers scale, by proof.
+	HPA []HPAFigures
+}
+
+// HPAFigures are the figures of requests on which HorizontalPodAutoscalers scale, with one proof.
+type HPAFigures struct {
+	// Proof is as in Granted, or autoscale.ProofNone for blocked requests.
+	Proof string
+	// Saved and Available are parts of the figures of the workload.
+	Saved, Available SavedAmounts
+	// Blocked is what the targets of blocked requests would save; no other figure includes it.
+	Blocked SavedAmounts
+}
+
+// hpa returns the figures of a request on which an HPA scales; nil: none does.
+func (f *SavingsFigures) hpa(t *v1alpha1.ContainerTarget, r recommender.Resource) *HPAFigures {
+	proof, _ := autoscale.Granted(t, r)
+	if proof == "" {
+		return nil
+	}
+	i := slices.IndexFunc(f.HPA, func(h HPAFigures) bool { return h.Proof == proof })
+	if i < 0 {
+		i = len(f.HPA)
+		f.HPA = append(f.HPA, HPAFigures{Proof: proof})
+	}
+	return &f.HPA[i]
 }
 
 // NotCounted is a resource of a container that is left out. Container and Resource are empty if the whole workload is
@@ -152,6 +179,9 @@ func (x *counter) saved(t *v1alpha1.ContainerTarget, original, has recommender.S
 		byVPA := slices.ContainsFunc(t.Holds, func(h v1alpha1.Hold) bool { return h.Resource == r.String() && h.Reason == resize.ReasonVPA })
 		if saved, known := SavedOf(original[r].Request, has[r].Request, 1); known && !byVPA {
 			x.out.Saved[r] = AddSaved(x.out.Saved[r], saved)
+			if of := x.out.hpa(t, r); of != nil {
+				of.Saved[r] = AddSaved(of.Saved[r], saved)
+			}
 		}
 	}
 }
@@ -232,6 +262,12 @@ func (x *counter) available(t *v1alpha1.ContainerTarget, has recommender.Size, r
 	target := podview.FromResources(t.Target)
 	for _, r := range recommender.Resources {
 		from, to := has[r].Request, target[r].Request
+		if of := x.out.hpa(t, r); of != nil && of.Proof == autoscale.ProofNone {
+			blocked, _ := SavedOf(from, to, replicas)
+			of.Blocked[r] = AddSaved(of.Blocked[r], blocked)
+		} else if of != nil {
+			of.Available[r] = AddSaved(of.Available[r], saved[r])
+		}
 		switch reason, message := blockedBy(t.Holds, x.Settings.For(t.Name), r, from, to); {
 		case reason != "":
 			x.recordNotCounted(NotCounted{Container: t.Name, Resource: r.String(), Reason: reason, Message: message})

@@ -32,14 +32,14 @@ func (n Nodes) sentence() string {
 	return fmt.Sprintf("Removable nodes, an estimate: %d of %d; %d before attune, %d with the available savings.", n.Removable, n.Nodes, n.Before, n.After)
 }
 
-// Human writes the answer for people: three or four sentences, a table of the workloads and one of the sums. With wide
+// Human writes the answer for people: some sentences, a table of the workloads and one of the sums. With wide
 // it adds a table of resources that are not counted.
 func (r Savings) Human(wide bool) (string, error) {
 	if len(r.Workloads) == 0 {
 		return "", nil
 	}
 	said := r.Total.Sentences()
-	text := strings.Join(said[:], "\n") + "\n"
+	text := strings.Join(said, "\n") + "\n"
 	if r.Nodes != nil {
 		text += r.Nodes.sentence() + "\n"
 	}
