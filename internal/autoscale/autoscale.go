@@ -45,6 +45,8 @@ type Autoscalers struct {
 	ScaledObjects []unstructured.Unstructured
 	// Tolerance of HPAs that set none; 0 means replicas.DefaultTolerance.
 	Tolerance float64
+	// MayRetarget reports that the operator may change the targets of HPAs (flag --hpa-retarget).
+	MayRetarget bool
 }
 
 // Of returns the holds of the autoscalers on a workload. The order of the result depends on names only, so equal
