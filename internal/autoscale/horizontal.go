@@ -28,6 +28,10 @@ type Binding struct {
 	Resource recommender.Resource
 	// Percent is the target utilization in percent of the request; 0 if not known.
 	Percent int32
+	// Original is the target as its user wrote it, in percent of the original request; 0: it is Percent.
+	Original int32
+	// refused is why attune must not change the target, also if the operator may; empty: it may.
+	refused string
 	// Gone is since when the HPA no longer scales the workload, in UTC; zero: it does.
 	Gone time.Time
 }
@@ -123,6 +127,9 @@ func (b Binding) because(why string) string {
 	}
 	if b.Percent > 0 {
 		at = fmt.Sprintf(" (target %d %% of the request)", b.Percent)
+	}
+	if b.Original > 0 && b.Original != b.Percent {
+		at = fmt.Sprintf(" (target %d %% of the request, originally %d %%)", b.Percent, b.Original)
 	}
 	return fmt.Sprintf("HorizontalPodAutoscaler %s scales on the %s utilization%s%s: %s", b.name(), b.Resource, of, at, why)
 }
