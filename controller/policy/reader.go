@@ -92,7 +92,7 @@ func (r reader) keep(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomme
 	}
 	originals := targets.View{Workload: w, Settings: pass.settings, Status: rec.Status}
 	return holds.Keep(sized, rec.Spec.Containers, autoscale.Fleet{
-		Keeps: pass.settings.KeepsReplicas, Pods: pods, Read: complete, Now: pass.now,
+		Keeps: pass.settings.KeepsReplicas, Retargets: pass.settings.Retargets, Pods: pods, Read: complete, Now: pass.now,
 		Original: func(container string, of recommender.Resource) recommender.Amount {
 			return originals.OriginalOf(container)[of].Request
 		},

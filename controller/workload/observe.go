@@ -19,9 +19,11 @@ import (
 	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 	"attune.io/attune/tuning"
+	"attune.io/attune/tuning/targets"
 )
 
 // observe reads all inputs of the first decision from the cache. It writes nothing. It fails if the policy, the
@@ -117,7 +119,16 @@ func (c *Controller) observeAutoscalers(ctx context.Context, w *tuning.View) *re
 		return notKnown(ctx, "autoscalers", err)
 	}
 	w.Autoscalers = w.Autoscalers.WithStored(w.Rec.Spec.HPABindings, w.Now).
-		WithKept(w.Rec.Spec.Containers, autoscale.Fleet{Keeps: w.Policy.Settings.KeepsReplicas, Pods: w.Pods, Now: w.Now})
+		WithKept(w.Rec.Spec.Containers, autoscale.Fleet{
+			Keeps: w.Policy.Settings.KeepsReplicas, Retargets: w.Policy.Settings.Retargets, Pods: w.Pods, Now: w.Now,
+			Original: func(container string, of recommender.Resource) recommender.Amount {
+				original := targets.View{Workload: *w.Workload, Settings: w.Policy.Settings, Status: w.Rec.Status}.OriginalOf(container)
+				if original == (recommender.Size{}) { // not sized any more, but its pods may still have other requests
+					original, _ = podview.TemplateSize(w.Workload.Template, container)
+				}
+				return original[of].Request
+			},
+		})
 	return nil
 }
 

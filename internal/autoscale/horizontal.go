@@ -36,6 +36,8 @@ type Binding struct {
 	Gone time.Time
 	// owner is the ScaledObject from which KEDA creates the HPA; empty: a user created the HPA.
 	owner string
+	// live is the target of the object that attune writes, which Percent follows.
+	live int32
 	// rewritten: attune has changed the target, or a user since then.
 	rewritten bool
 }
@@ -131,6 +133,9 @@ func (b Binding) because(why string) string {
 	}
 	if b.Percent > 0 {
 		at = fmt.Sprintf(" (target %d %% of the request)", b.Percent)
+	}
+	if b.Original > 0 && b.Original != b.Percent {
+		at = fmt.Sprintf(" (target %d %% of the request, originally %d %%)", b.Percent, b.Original)
 	}
 	return fmt.Sprintf("HorizontalPodAutoscaler %s scales on the %s utilization%s%s: %s", b.name(), b.Resource, of, at, why)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -69,32 +71,35 @@ func writtenBack(name, owner string) string {
 	return name + " belongs to " + owner + ", which would write its target back"
 }
 
-// originalTarget is OriginalTarget, and also for the HPA of a ScaledObject: attune writes the ScaledObject then.
-func (a Autoscalers) originalTarget(hpa *autoscalingv2.HorizontalPodAutoscaler, of Binding, w workload.Workload) (original int32, why string) {
-	owner := scaledObjectOf(hpa)
-	if owner == "" {
-		return OriginalTarget(hpa, of)
+// addTarget adds to a binding of an HPA its original target and the object that attune writes: the HPA, or its ScaledObject.
+func (a Autoscalers) addTarget(hpa *autoscalingv2.HorizontalPodAutoscaler, b *Binding, w workload.Workload) {
+	b.owner, b.live = scaledObjectOf(hpa), b.Percent
+	if b.owner == "" {
+		_, b.rewritten = rewrittenOf(hpa)
+		b.Original, b.refused = OriginalTarget(hpa, *b)
+		return
 	}
-	if why := refusal(hpa, of); why != "" {
-		return of.Percent, why
-	}
+	name := "ScaledObject " + b.owner
+	b.Original, b.refused = b.Percent, fmt.Sprintf("%s of HorizontalPodAutoscaler %s has no such target", name, hpa.Name)
 	for i := range a.ScaledObjects {
 		o := &a.ScaledObjects[i]
-		if o.GetName() != owner {
+		if o.GetName() != b.owner {
 			continue
 		}
-		name := "ScaledObject " + owner
-		if writer := foreignWriter(o); writer != "" {
-			return of.Percent, writtenBack(name, writer)
-		}
-		for _, b := range ScaledObjectBindings(o, w) {
-			if b.metric() == of.metric() && b.Percent > 0 {
-				return originalOf(o, name, of, b.Percent)
+		_, b.rewritten = rewrittenOf(o)
+		for _, of := range ScaledObjectBindings(o, w) {
+			if of.metric() == b.metric() && of.Percent > 0 {
+				b.live = of.Percent
+				b.Original, b.refused = originalOf(o, name, *b, b.live)
 			}
 		}
-		return of.Percent, "the target of " + name + " is not set"
+		if writer := foreignWriter(o); writer != "" {
+			b.refused = writtenBack(name, writer)
+		}
 	}
-	return of.Percent, "ScaledObject " + owner + " of HorizontalPodAutoscaler " + hpa.Name + " does not exist"
+	if why := refusal(hpa, *b); why != "" {
+		b.refused = why
+	}
 }
 
 // scaledObjectOf returns the name of the ScaledObject from which KEDA creates an HPA; empty: a user created the HPA.
@@ -179,14 +184,13 @@ var continuous = []struct {
 // WriterAnnotation keeps the result of foreignWriter in objects of the cache, which have no managed fields.
 const WriterAnnotation = "attune.io/foreign-writer"
 
-// Marks returns the annotations that an HPA or ScaledObject keeps in the cache.
-func Marks(o metav1.Object) map[string]string {
-	marks := map[string]string{}
+// Marks returns the annotations that an HPA or ScaledObject keeps in the cache; nil: none.
+func Marks(o metav1.Object) (marks map[string]string) {
 	if value, ok := o.GetAnnotations()[OriginalTargetAnnotation]; ok {
-		marks[OriginalTargetAnnotation] = value
+		podview.SetIn(&marks, OriginalTargetAnnotation, value)
 	}
 	if writer := foreignWriter(o); writer != "" {
-		marks[WriterAnnotation] = writer
+		podview.SetIn(&marks, WriterAnnotation, writer)
 	}
 	return marks
 }
@@ -226,6 +230,28 @@ func (b Binding) Written() (schema.GroupVersionKind, string) {
 		return ScaledObjectKind, b.owner
 	}
 	return autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"), b.HPA
+}
+
+// Live returns the target of the object that attune writes, in percent. KEDA copies the one of a ScaledObject to its HPA
+// (Percent) a moment later.
+func (f *Follower) Live() int32 { return f.live }
+
+// Counts reports whether the HPA divides by the request of a container.
+func (f *Follower) Counts(container string) bool { return f.binds(container, f.Resource) }
+
+// Request returns the mean request of some pods of the workload, in millicores.
+func (f *Follower) Request(pods []*corev1.Pod) float64 {
+	present, why := (&Fleet{Pods: pods}).present(f.Container, f.Resource)
+	if why != "" {
+		return f.Present
+	}
+	return sum(present)
+}
+
+// Await returns the holds in which the requests of the follower do not change at present, and why.
+func (h Holds) Await(why string) Holds {
+	h.waits = why
+	return h
 }
 
 // Rewrite is a change of the target of an HPA or ScaledObject, together with its annotation.

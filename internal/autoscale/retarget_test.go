@@ -19,8 +19,8 @@ import (
 	"attune.io/attune/recommender"
 )
 
-// rewritten is an HPA at a target, with the annotation of attune if it is not empty.
-func rewritten(target int32, annotation string) autoscalingv2.HorizontalPodAutoscaler {
+// hpaAt is an HPA at a target, with the annotation of attune if it is not empty.
+func hpaAt(target int32, annotation string) autoscalingv2.HorizontalPodAutoscaler {
 	of := hpa("web", ofPods("cpu", utilization(target)))
 	if annotation != "" {
 		of.Annotations = map[string]string{autoscale.OriginalTargetAnnotation: annotation}
@@ -86,7 +86,7 @@ func TestOriginalTargetOfAnHPA(t *testing.T) {
 		{"of a custom object", 70, "", owned("Shop"), 70, "belongs to Shop shop"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			of := rewritten(tc.target, tc.stored)
+			of := hpaAt(tc.target, tc.stored)
 			if tc.change != nil {
 				tc.change(&of)
 			}
@@ -205,7 +205,7 @@ func TestRewriteOfATarget(t *testing.T) {
 		{"is being deleted", 70, "", func(o *unstructured.Unstructured) { o.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)}) }, 70, 85, "", "", "has no target"},
 	} {
 		for kind, of := range map[string]*unstructured.Unstructured{
-			"HPA":          object(t, rewritten(tc.live, tc.stored)),
+			"HPA":          object(t, hpaAt(tc.live, tc.stored)),
 			"ScaledObject": scaledTo(strconv.Itoa(int(tc.live)), tc.stored),
 		} {
 			t.Run(tc.name+" "+kind, func(t *testing.T) {
@@ -264,7 +264,7 @@ func TestRestoreOfATarget(t *testing.T) {
 		{"never rewritten", 70, "", "", ""},
 	} {
 		for kind, of := range map[string]*unstructured.Unstructured{
-			"HPA":          object(t, rewritten(tc.live, tc.stored)),
+			"HPA":          object(t, hpaAt(tc.live, tc.stored)),
 			"ScaledObject": scaledTo(strconv.Itoa(int(tc.live)), tc.stored),
 		} {
 			t.Run(tc.name+" "+kind, func(t *testing.T) {
@@ -281,7 +281,7 @@ func TestRestoreOfATarget(t *testing.T) {
 			})
 		}
 	}
-	keda := rewritten(85, note)
+	keda := hpaAt(85, note)
 	keda.OwnerReferences = []metav1.OwnerReference{{Kind: "ScaledObject", Name: "web"}}
 	change, err := autoscale.Restore(object(t, keda))
 	require.NoError(t, err)
