@@ -22,6 +22,7 @@ import (
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 	"attune.io/attune/tuning"
+	"attune.io/attune/tuning/targets"
 )
 
 // observe reads all inputs of the first decision from the cache. It writes nothing. It fails if the policy, the
@@ -116,8 +117,11 @@ func (c *Controller) observeAutoscalers(ctx context.Context, w *tuning.View) *re
 	if w.Autoscalers, err = c.Autoscalers.Of(ctx, *w.Workload); err != nil {
 		return notKnown(ctx, "autoscalers", err)
 	}
-	w.Autoscalers = w.Autoscalers.WithStored(w.Rec.Spec.HPABindings, w.Now).
-		WithKept(w.Rec.Spec.Containers, autoscale.Fleet{Keeps: w.Policy.Settings.KeepsReplicas, Pods: w.Pods, Now: w.Now})
+	settings := w.Policy.Settings
+	w.Autoscalers = w.Autoscalers.WithStored(w.Rec.Spec.HPABindings, w.Now).WithKept(w.Rec.Spec.Containers, autoscale.Fleet{
+		Keeps: settings.KeepsReplicas, Retargets: settings.Retargets, Pods: w.Pods, Now: w.Now,
+		Original: targets.View{Workload: *w.Workload, Settings: settings, Status: w.Rec.Status}.OriginalRequest,
+	})
 	return nil
 }
 

@@ -34,6 +34,10 @@ type Binding struct {
 	refused string
 	// Gone is since when the HPA no longer scales the workload, in UTC; zero: it does.
 	Gone time.Time
+	// owner is the ScaledObject from which KEDA creates the HPA; empty: a user created the HPA.
+	owner string
+	// rewritten: attune has changed the target, or a user since then.
+	rewritten bool
 }
 
 // defaultPercent is the target CPU utilization of an HPA without metrics: the default of the autoscaling API.

@@ -11,6 +11,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/clip"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/replicas"
@@ -96,6 +97,17 @@ func (f *Follower) At(request float64) int32 {
 		return f.Threshold.Target
 	}
 	return max(least, min(f.Threshold.At(request), greatest))
+}
+
+// With returns the target that belongs to these requests of containers; the other ones keep those without attune.
+func (f *Follower) With(requests map[string]recommender.Amount) int32 {
+	all := f.Threshold.Request
+	for container, request := range requests {
+		if original := f.original[container]; original > 0 {
+			all += float64(request) - original
+		}
+	}
+	return f.At(all)
 }
 
 // others is the request of a pod without one container, if the other ones request what they did without attune.
@@ -187,11 +199,13 @@ func (b Binding) original() int32 {
 	return b.Percent
 }
 
-// originals adds the original targets to the bindings of an HPA, or why attune must not change them.
-func (a Autoscalers) originals(hpa *autoscalingv2.HorizontalPodAutoscaler, bindings []Binding) []Binding {
+// originals returns the bindings of an HPA with the original targets, or why attune must not change them.
+func (a Autoscalers) originals(hpa *autoscalingv2.HorizontalPodAutoscaler, w workload.Workload) []Binding {
+	bindings := Bindings(hpa, w)
 	for i := range bindings {
 		if b := &bindings[i]; b.Resource == recommender.CPU {
-			b.Original, b.refused = OriginalTarget(hpa, *b)
+			b.Original, b.refused = a.originalTarget(hpa, *b, w)
+			b.owner = scaledObjectOf(hpa)
 		}
 	}
 	return bindings
