@@ -42,9 +42,9 @@ type memory struct {
 	limit           limit
 	// targets are the last changes of targets of HPAs, by recommendation. If they are lost, a change that was rejected or
 	// set back is sent once more.
-	targets board.Table[types.NamespacedName, targetChange]
-	samples         samples
-	guardrails      guardrailAnswers
+	targets    board.Table[types.NamespacedName, targetChange]
+	samples    samples
+	guardrails guardrailAnswers
 }
 
 // samples are answers of the usage source about memory.

@@ -118,17 +118,18 @@ func (c *Controller) observeAutoscalers(ctx context.Context, w *tuning.View) *re
 	if w.Autoscalers, err = c.Autoscalers.Of(ctx, *w.Workload); err != nil {
 		return notKnown(ctx, "autoscalers", err)
 	}
-	w.Autoscalers = w.Autoscalers.WithStored(w.Rec.Spec.HPABindings, w.Now).
-		WithKept(w.Rec.Spec.Containers, autoscale.Fleet{
-			Keeps: w.Policy.Settings.KeepsReplicas, Retargets: w.Policy.Settings.Retargets, Pods: w.Pods, Now: w.Now,
-			Original: func(container string, of recommender.Resource) recommender.Amount {
-				original := targets.View{Workload: *w.Workload, Settings: w.Policy.Settings, Status: w.Rec.Status}.OriginalOf(container)
-				if original == (recommender.Size{}) { // not sized any more, but its pods may still have other requests
-					original, _ = podview.TemplateSize(w.Workload.Template, container)
-				}
-				return original[of].Request
-			},
-		})
+	settings := w.Policy.Settings
+	original := targets.View{Workload: *w.Workload, Settings: settings, Status: w.Rec.Status}.OriginalRequest
+	if len(w.Rec.Spec.Containers) == 0 { // not sized any more, but pods may still have other requests
+		original = func(container string, of recommender.Resource) recommender.Amount {
+			size, _ := podview.TemplateSize(w.Workload.Template, container)
+			return size[of].Request
+		}
+	}
+	w.Autoscalers = w.Autoscalers.WithStored(w.Rec.Spec.HPABindings, w.Now).WithKept(w.Rec.Spec.Containers, autoscale.Fleet{
+		Keeps: settings.KeepsReplicas, Retargets: settings.Retargets, Pods: w.Pods, Now: w.Now,
+		Original: original,
+	})
 	return nil
 }
 

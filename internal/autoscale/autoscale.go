@@ -54,7 +54,7 @@ type Autoscalers struct {
 func (a Autoscalers) Of(w workload.Workload) Holds {
 	h := Holds{mayRetarget: a.MayRetarget}
 	for i := range a.HPAs {
-		h.bindings = append(h.bindings, a.originals(&a.HPAs[i], Bindings(&a.HPAs[i], w), w)...)
+		h.bindings = append(h.bindings, a.originals(&a.HPAs[i], w)...)
 		if ofHPA(&a.HPAs[i]).names(w) && !fixed(&a.HPAs[i]) {
 			if h.scaling == nil {
 				h.scaling = map[string]replicas.Scaler{}

@@ -100,6 +100,17 @@ func (f *Follower) At(request float64) int32 {
 	return max(least, min(f.Threshold.At(request), greatest))
 }
 
+// With returns the target that belongs to these requests of containers; the other ones keep those without attune.
+func (f *Follower) With(requests map[string]recommender.Amount) int32 {
+	all := f.Threshold.Request
+	for container, request := range requests {
+		if original := f.original[container]; original > 0 {
+			all += float64(request) - original
+		}
+	}
+	return f.At(all)
+}
+
 // others is the request of a pod without one container, if the other ones request what they did without attune.
 func (f *Follower) others(container string) float64 {
 	return f.Threshold.Request - f.original[container]
@@ -189,8 +200,9 @@ func (b Binding) original() int32 {
 	return b.Percent
 }
 
-// originals adds the original targets to the bindings of an HPA, or why attune must not change them.
-func (a Autoscalers) originals(hpa *autoscalingv2.HorizontalPodAutoscaler, bindings []Binding, w workload.Workload) []Binding {
+// originals returns the bindings of an HPA with the original targets, or why attune must not change them.
+func (a Autoscalers) originals(hpa *autoscalingv2.HorizontalPodAutoscaler, w workload.Workload) []Binding {
+	bindings := Bindings(hpa, w)
 	for i := range bindings {
 		if b := &bindings[i]; b.Resource == recommender.CPU {
 			a.addTarget(hpa, b, w)

@@ -30,8 +30,8 @@ func mayWrite(hpas ...autoscalingv2.HorizontalPodAutoscaler) autoscale.Holds {
 	return autoscale.Autoscalers{HPAs: hpas, MayRetarget: true}.Of(web())
 }
 
-// rewritten is an HPA whose target attune changed.
-func rewritten(original, written, live string) autoscalingv2.HorizontalPodAutoscaler {
+// changed is an HPA whose target attune changed.
+func changed(original, written, live string) autoscalingv2.HorizontalPodAutoscaler {
 	h := hpa("web", ofPods("cpu", utilization(70)))
 	h.Annotations = map[string]string{autoscale.OriginalTargetAnnotation: `{"metric":"cpu","original":` + original + `,"written":` + written + `}`}
 	_ = json.Unmarshal([]byte(live), h.Spec.Metrics[0].Resource.Target.AverageUtilization)
@@ -101,7 +101,7 @@ func TestRetargetDividesTheRangeOfAPod(t *testing.T) {
 	assert.EqualValues(t, 500, app.Retarget.Others)
 
 	resized := map[string]string{"app": "700m", "side": "150m", "proxy": "300m"}
-	again := mayWrite(rewritten("60", "78", "78")).Keep([]string{"app", "side"}, nil, retargets(resized, pod))
+	again := mayWrite(changed("60", "78", "78")).Keep([]string{"app", "side"}, nil, retargets(resized, pod))
 	assert.Equal(t, app.Stored.Digest, again.Kept("app", cpu).Stored.Digest, "neither resizes nor its own target change it")
 	assert.Equal(t, app.Least, again.Kept("app", cpu).Least)
 }
@@ -129,7 +129,7 @@ func TestRetargetRefusals(t *testing.T) {
 		"two metrics":                    {hpas: []autoscalingv2.HorizontalPodAutoscaler{hpa("web", ofPods("cpu", utilization(70)), ofContainer("side", "cpu", utilization(50)))}, why: "2 targets of CPU utilization scale the workload"},
 		"no target":                      {hpas: []autoscalingv2.HorizontalPodAutoscaler{hpa("web", ofPods("cpu", autoscalingv2.MetricTarget{}))}, why: "the target of HorizontalPodAutoscaler web is not known"},
 		"minReplicas 0":                  {hpas: []autoscalingv2.HorizontalPodAutoscaler{zero}, why: "HorizontalPodAutoscaler web has minReplicas 0"},
-		"changed target":                 {hpas: []autoscalingv2.HorizontalPodAutoscaler{rewritten("70", "85", "60")}, why: "the target of HorizontalPodAutoscaler web is 60 %: it was changed after", proposed: true},
+		"changed target":                 {hpas: []autoscalingv2.HorizontalPodAutoscaler{changed("70", "85", "60")}, why: "the target of HorizontalPodAutoscaler web is 60 %: it was changed after", proposed: true},
 		"no request of a neighbour":      {hpas: []autoscalingv2.HorizontalPodAutoscaler{usual}, pod: map[string]string{"app": "1", "proxy": ""}, why: "container proxy of pod web-1 has no cpu request"},
 		"no request in the template":     {hpas: []autoscalingv2.HorizontalPodAutoscaler{usual}, pod: map[string]string{"proxy": "1"}, why: "the template of container proxy has no cpu request, to which the target belongs"},
 		"a target of memory is no other": {hpas: []autoscalingv2.HorizontalPodAutoscaler{memoryToo}},
@@ -194,13 +194,13 @@ func TestStoredRetarget(t *testing.T) {
 	assert.Empty(t, stands(mayWrite(usual), f))
 	lowered := f
 	lowered.Pods = running(map[string]string{"app": "800m"}, map[string]string{"app": "1"})
-	assert.Empty(t, stands(mayWrite(rewritten("70", "78", "78")), lowered))
+	assert.Empty(t, stands(mayWrite(changed("70", "78", "78")), lowered))
 	strayed := f
 	strayed.Pods = running(map[string]string{"app": "300m"}, map[string]string{"app": "1"})
 	assert.Empty(t, stands(mayWrite(usual), strayed), "the target follows the mean")
 
 	assert.Contains(t, stands(mayWrite(hpa("web", ofPods("cpu", utilization(69)))), f), "have changed since")
-	assert.Contains(t, stands(mayWrite(rewritten("69", "70", "70")), f), "have changed since")
+	assert.Contains(t, stands(mayWrite(changed("69", "70", "70")), f), "have changed since")
 	template := f
 	template.Original = func(string, recommender.Resource) recommender.Amount { return 1100 }
 	assert.Contains(t, stands(mayWrite(usual), template), "have changed since")
@@ -221,7 +221,7 @@ func TestStoredRetarget(t *testing.T) {
 
 // TestStoredBindingsHaveTheOriginalTarget: spec.hpaBindings shows both targets, and keeps them while the HPA is gone.
 func TestStoredBindingsHaveTheOriginalTarget(t *testing.T) {
-	stored := mayWrite(rewritten("70", "85", "85")).Stored()
+	stored := mayWrite(changed("70", "85", "85")).Stored()
 	assert.Equal(t, []v1alpha1.HPABinding{{HPA: "web", Resource: "cpu", Percent: 85, OriginalPercent: 70}}, stored)
 	gone := autoscale.Holds{}.WithStored(stored, at)
 	assert.Equal(t, []v1alpha1.HPABinding{{HPA: "web", Resource: "cpu", Percent: 85, OriginalPercent: 70, Gone: &metav1.Time{Time: at}}}, gone.Stored())
