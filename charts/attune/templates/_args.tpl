@@ -111,6 +111,9 @@
 {{- if not (has (toString (.Values.hpa).tolerance) (list "0.1" "<nil>")) }}
 - --hpa-tolerance={{ .Values.hpa.tolerance }}
 {{- end }}
+{{- if .Values.hpa.retarget }}
+- --hpa-retarget
+{{- end }}
 {{- with .Values.nodes.largest.cpu }}
 - --largest-node-cpu={{ . }}
 {{- end }}
