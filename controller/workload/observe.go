@@ -21,6 +21,7 @@ import (
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 	"attune.io/attune/tuning"
 )
 
@@ -32,6 +33,7 @@ func (c *Controller) observe(ctx context.Context, rec *v1alpha1.AttuneRecommenda
 		Now: c.Clock.Now(), Rec: rec, Nodes: map[string]tuning.Node{},
 		Operator: tuning.OperatorView{
 			Namespace: c.Admission.Operator, MayEvict: c.Evictions, ServerVersion: c.ServerVersion, NoResize: c.Served.lacks(),
+			HPASync:  cmp.Or(c.HPASync, lifecycle.HPASyncPeriod),
 			NoRights: c.Rights.lost(ctx, rec.Namespace), NoRightsUrgent: c.Rights.lostUrgent(ctx, rec.Namespace),
 		},
 		Usage: tuning.UsageView{

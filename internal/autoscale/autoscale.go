@@ -103,6 +103,14 @@ func (h Holds) On(container string, r recommender.Resource) *recommender.Hold {
 	return nil
 }
 
+// ScaledOn returns the requests on which HPAs scale, or did within the last day.
+func (h Holds) ScaledOn() (all resize.ScaledRequests) {
+	for _, b := range h.bindings {
+		all.Add(b.Container, b.Resource)
+	}
+	return all
+}
+
 // orKeep names the setting that lets attune search a range; empty: it did.
 func orKeep(why string, r recommender.Resource) string {
 	if why != "" {
