@@ -290,6 +290,54 @@ func TestPlanWithOnlyBlockedResourcesIsRefused(t *testing.T) {
 	assert.False(t, refusal.Transient)
 }
 
+// A raise that was withdrawn below an HPA is not tried again before its wait has ended: not of the request on which the HPA
+// scales. Restores of original resources still raise the limits. The wait doubles.
+func TestWithdrawnRaisesBelowAnHPAWait(t *testing.T) {
+	pod, up := web(), size(1000, 2000, 1024, 2048)
+	record := recorded(up)
+	tries := NotInSync(nil, record, "Deferred: no room", noon)
+	for _, tc := range []struct {
+		name   string
+		scaled ScaledRequests
+		wave   string
+		urgent bool
+		after  time.Duration
+		want   recommender.Size
+	}{
+		{"a step", ScaledRequests{"": {true, false}}, "", false, 0, size(500, 1000, 1024, 2048)},
+		{"an answer to an OOM kill", ScaledRequests{"app": {false, true}}, "", true, 0, size(1000, 2000, 512, 1024)},
+		{"an undo", ScaledRequests{"": {true, true}}, WaveUndo, false, 0, size(500, 2000, 512, 2048)},
+		{"the end of a crash since creation", ScaledRequests{"": {true, true}}, WaveTemplate, false, 0, size(500, 2000, 512, 2048)},
+		{"another container", ScaledRequests{"side-1": {true, true}}, "", false, 0, up},
+		{"the HPA is gone", nil, "", false, 0, up},
+		{"after the wait", ScaledRequests{"": {true, true}}, "", false, 10 * time.Minute, up},
+	} {
+		plan := mustPlan(t, pod, wish(up))
+		plan.Wave, plan.Urgent = tc.wave, tc.urgent
+		got, refusal := Admit(pod, plan, world(func(w *GateInput) {
+			w.Now, w.Status.Tries, w.Workload.ScaledOn = noon.Add(tc.after), tries, tc.scaled
+		}))
+		require.Nil(t, refusal, tc.name)
+		assert.Equal(t, tc.want, got.Moves[0].To, tc.name)
+	}
+
+	memory := mustPlan(t, pod, wish(size(0, 0, 1024, 2048)))
+	_, refusal := Admit(pod, memory, world(func(w *GateInput) { w.Status.Tries, w.Workload.ScaledOn = tries, ScaledRequests{"": {false, true}} }))
+	check(t, ReasonHPASync, refusal)
+	assert.Equal(t, noon.Add(10*time.Minute), refusal.Until)
+
+	// An accepted resize of the pod, such as the withdrawal itself, does not end the wait; each failure doubles it.
+	tries = Accepted(tries, record)
+	require.Len(t, tries, 1)
+	for _, wait := range []time.Duration{20, 40, 80, 160, 160} {
+		at := tries[0].Until.Time
+		tries = NotInSync(tries, record, "Deferred: no room", at)
+		require.Len(t, tries, 1)
+		assert.Equal(t, wait*time.Minute, tries[0].Until.Sub(at))
+	}
+	assert.Equal(t, tries, NotInSync(tries, record, "", tries[0].Since.Add(time.Second)), "once for each wait")
+}
+
 // TestHPAKeepsTheRange: a request moves only within the range that keeps the number of replicas.
 func TestHPAKeepsTheRange(t *testing.T) {
 	within := func(least, most recommender.Amount) GateInput {

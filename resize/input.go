@@ -7,6 +7,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 )
 
@@ -58,8 +59,25 @@ type WorkloadInput struct {
 	// HPA has the resources that a HorizontalPodAutoscaler scales on by utilization, by container; the name "" applies
 	// to every container. Containers without an entry are not blocked.
 	HPA map[string]Held
+	// ScaledOn are the requests on which an HPA scales, or did within a day, whether or not they may change.
+	ScaledOn ScaledRequests
 	// VPA is the name of a VerticalPodAutoscaler of the workload in a mode other than Off; empty: there is no such VPA.
 	VPA string
+}
+
+// ScaledRequests are resources whose request an HPA divides by, by container; the name "" stands for every container.
+type ScaledRequests map[string][2]bool
+
+// Add adds a request.
+func (s *ScaledRequests) Add(container string, r recommender.Resource) {
+	of := (*s)[container]
+	of[r] = true
+	podview.SetIn((*map[string][2]bool)(s), container, of)
+}
+
+// Has reports whether an HPA scales on a request.
+func (s ScaledRequests) Has(container string, r recommender.Resource) bool {
+	return s[""][r] || s[container][r]
 }
 
 // NamespaceInput has the facts about the pod's namespace that gates check.

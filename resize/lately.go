@@ -53,7 +53,10 @@ func stops(t v1alpha1.Try, pod *corev1.Pod, p Plan, in GateInput) *Refusal {
 	}
 	switch t.What {
 	case v1alpha1.TryResize:
-		if t.Reason == ReasonInfeasible {
+		switch t.Reason {
+		case ReasonHPASync: // withoutScaledRaises
+			return nil
+		case ReasonInfeasible:
 			return stopsInfeasible(t, pod, p, in)
 		}
 		return stopsDeclined(t, pod, p, in)

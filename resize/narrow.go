@@ -75,6 +75,31 @@ func withoutHeld(_ *corev1.Pod, p Plan, in GateInput) Plan {
 // replicas.
 func withinKept(pod *corev1.Pod, p Plan, in GateInput) Plan { return withoutHeld(pod, p, in) }
 
+// withoutScaledRaises raises no request on which an HPA scales while the last such raise of the pod was withdrawn lately
+// (NotInSync). A restore of original or template resources still raises limits, for which a node needs no room.
+func withoutScaledRaises(pod *corev1.Pod, p Plan, in GateInput) Plan {
+	row := podview.FirstIn(in.Status.Tries, func(t *v1alpha1.Try) bool {
+		return t.What == v1alpha1.TryResize && t.Reason == ReasonHPASync && concerns(*t, pod) && in.Now.Before(t.Until.Time)
+	})
+	if row == nil {
+		return p
+	}
+	return narrowed(p, func(m Move) (recommender.Size, *Refusal) {
+		to := m.To
+		for _, r := range recommender.Resources {
+			if !in.Workload.ScaledOn.Has(m.Container, r) || to[r].Request <= m.From[r].Request {
+				continue
+			}
+			to[r].Request = m.From[r].Request
+			if !Restores(p.Wave) || m.From[r].Request == m.From[r].Limit || to[r].Limit < m.From[r].Request {
+				to[r] = m.From[r]
+			}
+		}
+		return to, waitUntil(row.Until.Time, ReasonHPASync, "node %s did not carry out the last raise within the sync period of HorizontalPodAutoscalers, which scale on the request. attune tries again after %s: %s",
+			pod.Spec.NodeName, clock(row.Until), row.Message)
+	})
+}
+
 // withoutFailedLimits keeps the memory limits of the workload after a decrease failed because of the containers' usage
 // (page cache included). Each retry would leave a container that crashes meanwhile with the lower limit.
 func withoutFailedLimits(_ *corev1.Pod, p Plan, in GateInput) Plan {

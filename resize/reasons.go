@@ -13,6 +13,8 @@ import (
 const (
 	ReasonInfeasible    = "Infeasible"       // The node refused the size.
 	ReasonDeferred      = "Deferred"         // The node had no room in time.
+	ReasonHPASync       = "HPASyncPeriod"    // The node did not carry out a raise within the sync period of HPAs, and an HPA scales on the request.
+	ReasonRequestsWait  = "RequestsWait"     // The previous requests wait for room on the node, because an HPA scales on them.
 	ReasonUnobserved    = "Unobserved"       // The kubelet did not observe the resize in time.
 	ReasonTimeout       = "Timeout"          // The kubelet did not carry out the resize in time.
 	ReasonActuation     = "ActuationError"   // The kubelet reported an error when it carried out the resize.
@@ -152,7 +154,7 @@ var Reasons = map[string][]Lifter{
 	ReasonResizeNotSupported: {LifterNode}, ReasonQuota: {LifterQuotas}, ReasonDisruptionBudget: {LifterBudgets}, ReasonLimitRange: {LifterLimits},
 	ReasonQOSClass: {LifterLimits}, ReasonRefused: {LifterQuotas, LifterLimits},
 
-	ReasonInfeasible: nil, ReasonDeferred: nil, ReasonUnobserved: nil, ReasonTimeout: nil, ReasonActuation: nil, ReasonTerminal: nil,
+	ReasonInfeasible: nil, ReasonDeferred: nil, ReasonHPASync: nil, ReasonRequestsWait: nil, ReasonUnobserved: nil, ReasonTimeout: nil, ReasonActuation: nil, ReasonTerminal: nil,
 	ReasonSuperseded: nil, ReasonNotSent: nil, ReasonUnconcluded: nil, ReasonDrift: nil, ReasonReplaced: nil, ReasonNothingBack: nil,
 	ReasonPodFinished: nil, ReasonPodDeleted: nil, ReasonNotScheduled: nil, ReasonNotStarted: nil, ReasonNotReady: nil, ReasonDoesNotFit: nil,
 	ReasonFailedStart: nil, ReasonUnschedulable: nil, ReasonNoChange: nil, ReasonBestEffort: nil, ReasonChildKilled: nil, ReasonCriticalPriority: nil, ReasonMemoryInUse: nil,

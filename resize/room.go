@@ -241,7 +241,7 @@ type NodeBlock struct{ Growth, All time.Time }
 // or that lowers a memory limit, blocks nothing.
 func BlockOf(record v1alpha1.ResizeRecord, reason string, now time.Time) NodeBlock {
 	switch reason {
-	case ReasonInfeasible, ReasonDeferred, ReasonUnobserved, ReasonTimeout:
+	case ReasonInfeasible, ReasonDeferred, ReasonHPASync, ReasonUnobserved, ReasonTimeout:
 	case ReasonActuation:
 		if AnyChange(record, Move.LowersMemoryLimit) || !AnyChange(record, Move.Raises) {
 			return NodeBlock{}

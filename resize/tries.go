@@ -127,7 +127,7 @@ func Unheard(tries []v1alpha1.Try, record v1alpha1.ResizeRecord, now time.Time) 
 // pod. Rows about other pods, and rows that an accepted resize does not disprove, stay.
 func Accepted(tries []v1alpha1.Try, pod v1alpha1.ResizeRecord) []v1alpha1.Try {
 	return slices.DeleteFunc(slices.Clone(tries), func(t v1alpha1.Try) bool {
-		return t.What == v1alpha1.TryResize && t.Digest == "" && (t.Pod == "" || t.PodUID == pod.PodUID)
+		return t.What == v1alpha1.TryResize && t.Digest == "" && t.Reason != ReasonHPASync && (t.Pod == "" || t.PodUID == pod.PodUID)
 	})
 }
 
@@ -150,6 +150,13 @@ func NotDone(tries []v1alpha1.Try, record v1alpha1.ResizeRecord, reason, message
 		t.What = v1alpha1.TryActuation
 	}
 	return unlessKnown(tries, t, rest, now)
+}
+
+// NotInSync records that the record's node did not carry out a raise of a request on which an HPA scales. Each attempt
+// shows the HPA for a moment a request that the pod does not have, so the wait doubles.
+func NotInSync(tries []v1alpha1.Try, record v1alpha1.ResizeRecord, message string, now time.Time) []v1alpha1.Try {
+	t := v1alpha1.Try{What: v1alpha1.TryResize, Pod: record.PodName, PodUID: record.PodUID, Node: record.Node, Reason: ReasonHPASync, Message: message}
+	return unlessKnown(tries, t, blockFor, now)
 }
 
 // unlessKnown adds a row unless the same row is still active: a failure meanwhile belongs to a resize that began before

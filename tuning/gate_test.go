@@ -62,6 +62,7 @@ func TestEveryInputReachesTheGates(t *testing.T) {
 			DataUntil:           now.Add(time.Minute),
 			StaleAfter:          w.Policy.Settings.Recommender.StaleAfter(),
 			HPA:                 map[string]resize.Held{"app": {Of: [2]bool{true, false}, By: "scaler"}},
+			ScaledOn:            resize.ScaledRequests{"": {true, false}},
 			VPA:                 "sizer",
 		},
 		OtherBytes: tuning.MetadataBytes + len(clip.JSON(w.Rec.Spec)) + len(clip.JSON(v1alpha1.AttuneRecommendationStatus{Phase: "Watching"})) + tuning.StepsOfOne,

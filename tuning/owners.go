@@ -57,6 +57,9 @@ func (t *tries) accept(record v1alpha1.ResizeRecord) { t.list = resize.Accepted(
 // addFailure stores a failed attempt as soon as the record shows it, at the latest when the record closes. Otherwise
 // the next reconcile would plan the same resize again.
 func (t *tries) addFailure(record v1alpha1.ResizeRecord, action lifecycle.Action, state lifecycle.State) {
+	if action.BelowHPA && fails(record, action) {
+		t.list = resize.NotInSync(t.list, record, state.Message, t.view.Now)
+	}
 	switch {
 	case fails(record, action), resize.PuttingBack(record) && action.Kind == lifecycle.Forget:
 		t.list = resize.NotDone(t.list, record, action.Reason, state.Message, t.view.Policy.Settings.Resize, t.view.Now)

@@ -39,6 +39,14 @@ func (d *watcher) putBackAsFar(pod *corev1.Pod, before, record v1alpha1.ResizeRe
 	return true
 }
 
+// stepBack lowers the requests of a pod that is being restored to what its node has allocated, and reports that they wait.
+func (d *watcher) stepBack(pod *corev1.Pod, record v1alpha1.ResizeRecord, action lifecycle.Action) {
+	d.stillToPutBack(record, action.Reason, action.Message)
+	if plan := lifecycle.StepBackPlan(pod, record, d.gates.capabilities(pod)); !plan.Empty() {
+		d.writes.add(Write{Pod: pod, Plan: plan})
+	}
+}
+
 // canPutBack reports whether at least a part of a pod's prior size can be restored now.
 func (d *watcher) canPutBack(pod *corev1.Pod, record v1alpha1.ResizeRecord) bool {
 	if pod == nil {

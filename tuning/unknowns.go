@@ -113,7 +113,7 @@ func (q *Unknowns) askBefore(v *View, plan resize.Plan) {
 // may be stale and is not enough then.
 func needsLivePod(action lifecycle.Action) bool {
 	switch action.Kind {
-	case lifecycle.Revert, lifecycle.Withdraw, lifecycle.Evict, lifecycle.SendRest:
+	case lifecycle.Revert, lifecycle.Withdraw, lifecycle.StepBack, lifecycle.Evict, lifecycle.SendRest:
 		return true
 	case lifecycle.Forget:
 		return action.Reason == resize.ReasonNotSent || action.Reason == resize.ReasonSuperseded

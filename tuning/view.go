@@ -22,6 +22,7 @@ import (
 	"attune.io/attune/resize"
 	"attune.io/attune/resize/climb"
 	"attune.io/attune/resize/harm"
+	"attune.io/attune/resize/lifecycle"
 	"attune.io/attune/resize/withdraw"
 )
 
@@ -98,6 +99,8 @@ type OperatorView struct {
 	NoRights, NoRightsUrgent string
 	// ServerVersion is the version of the API server, such as v1.36.3.
 	ServerVersion string
+	// HPASync is the sync period of the cluster's HPAs; 0: raises below them have the time of other resizes.
+	HPASync time.Duration
 	// NoResize reports that the API server does not serve pods/resize (KEP-1287 switched off or too old).
 	NoResize bool
 }
@@ -207,6 +210,39 @@ func (v *View) owner() workload.Workload {
 // target returns the stored target of a container; zero: it has no target.
 func (v *View) target(container string) v1alpha1.ContainerTarget {
 	return podview.First(v.Rec.Spec.Containers, func(t v1alpha1.ContainerTarget) bool { return t.Name == container })
+}
+
+// scaledOn returns the requests on which an HPA scales, or did within the last day. Open records are advanced before the
+// autoscalers are read, so the stored ones count too.
+func (v *View) scaledOn() resize.ScaledRequests {
+	all := v.Autoscalers.ScaledOn()
+	for _, r := range recommender.Resources {
+		for _, b := range v.Rec.Spec.HPABindings {
+			if b.Resource == r.String() {
+				all.Add(b.Container, r)
+			}
+		}
+		for _, t := range v.Rec.Spec.Containers {
+			if resize.ScaledOn(t, r) {
+				all.Add(t.Name, r)
+			}
+		}
+	}
+	return all
+}
+
+// requestsMore reports whether a pod requests more than it has of a resource on which an HPA scales. A cached pod that is
+// older than its resize does not show that yet.
+func (v *View) requestsMore(pod *corev1.Pod, record v1alpha1.ResizeRecord) bool {
+	if pod == nil || pod.UID != record.PodUID {
+		return false
+	}
+	scaled := v.scaledOn()
+	return lifecycle.RequestsMore(pod, scaled) || pod.Generation < record.Generation && resize.AnyChange(record, func(m resize.Move) bool {
+		return slices.ContainsFunc(recommender.Resources[:], func(r recommender.Resource) bool {
+			return m.To[r].Request > m.From[r].Request && scaled.Has(m.Container, r)
+		})
+	})
 }
 
 // dataUntil returns the time of the newest usage sample that confirms the stored targets: the stored time, or the

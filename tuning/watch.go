@@ -113,6 +113,9 @@ func (d *watcher) circumstances(pod *corev1.Pod, record v1alpha1.ResizeRecord) l
 	c := lifecycle.Circumstances{Orphaned: d.view.orphaned(), Tries: d.tries.list}
 	_, c.Undo = d.view.undoing()
 	c.Climbs, c.Spike = d.climber.circumstances(pod, record)
+	if d.view.requestsMore(pod, record) {
+		c.HPASync = d.view.Operator.HPASync
+	}
 	if resize.PuttingBack(record) {
 		c.Pause = d.backoffBeforeRevert(record)
 		_, asked := d.view.Past.AskedAt[record.PodUID]
@@ -148,6 +151,8 @@ func (d *watcher) applyAction(pod *corev1.Pod, record v1alpha1.ResizeRecord, act
 		if !d.putBackAsFar(pod, record, next) {
 			action.RequeueAfter = lookAgain
 		}
+	case lifecycle.StepBack:
+		d.stepBack(pod, record, action)
 	case lifecycle.SendRest:
 		d.writes.add(Write{Pod: pod, Plan: lifecycle.RestPlan(pod, next)})
 	case lifecycle.StartWatch:

@@ -98,6 +98,8 @@ type Access struct {
 	ServerVersion string
 	// Evictions reports that attune has the permission to evict pods.
 	Evictions bool
+	// HPASync is the sync period of the cluster's HPAs; 0: the default of Kubernetes.
+	HPASync time.Duration
 	// Admission knows in which namespaces the webhook sizes new pods. Its Operator is the namespace of this attune
 	// installation, which distinguishes it from others in the cluster; empty: not known.
 	Admission workload.Admission

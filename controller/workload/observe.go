@@ -22,6 +22,7 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
+	"attune.io/attune/resize/lifecycle"
 	"attune.io/attune/tuning"
 	"attune.io/attune/tuning/targets"
 )
@@ -34,6 +35,7 @@ func (c *Controller) observe(ctx context.Context, rec *v1alpha1.AttuneRecommenda
 		Now: c.Clock.Now(), Rec: rec, Nodes: map[string]tuning.Node{},
 		Operator: tuning.OperatorView{
 			Namespace: c.Admission.Operator, MayEvict: c.Evictions, ServerVersion: c.ServerVersion, NoResize: c.Served.lacks(),
+			HPASync:  cmp.Or(c.HPASync, lifecycle.HPASyncPeriod),
 			NoRights: c.Rights.lost(ctx, rec.Namespace), NoRightsUrgent: c.Rights.lostUrgent(ctx, rec.Namespace),
 		},
 		Usage: tuning.UsageView{

@@ -140,7 +140,7 @@ func evictionOf(pod *corev1.Pod) *policyv1.Eviction {
 }
 
 // askedLasts is how long the time of a request is kept: longer than the longest backoff between two requests.
-const askedLasts = 2 * time.Minute
+const askedLasts = 10 * time.Minute
 
 // askedAt returns when reverts were last sent to the pods that are being restored.
 func (c *Controller) askedAt(records []v1alpha1.ResizeRecord, now time.Time) map[types.UID]time.Time {

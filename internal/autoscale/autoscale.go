@@ -111,6 +111,14 @@ func (h Holds) On(container string, r recommender.Resource) *recommender.Hold {
 	return nil
 }
 
+// ScaledOn returns the requests on which HPAs scale, or did within the last day.
+func (h Holds) ScaledOn() (all resize.ScaledRequests) {
+	for _, b := range h.bindings {
+		all.Add(b.Container, b.Resource)
+	}
+	return all
+}
+
 // fix names what lifts the block.
 func (v verdict) fix(r recommender.Resource) string {
 	const fix = ". Use averageValue in the HPA"

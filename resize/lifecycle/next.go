@@ -35,6 +35,9 @@ const (
 	Revert ActionKind = "Revert"
 	// Withdraw restores the pod's prior size (RevertPlan) because the node did not carry the resize out.
 	Withdraw ActionKind = "Withdraw"
+	// StepBack requests what the node has allocated to a pod that is being restored (StepBackPlan): the node has no room
+	// for its previous requests, and an HPA scales on them.
+	StepBack ActionKind = "StepBack"
 	// Evict the pod: its node refuses the size, its prior size is restored, and the policy allows the eviction.
 	Evict ActionKind = "Evict"
 	// Forget closes the record.
@@ -75,6 +78,8 @@ type Action struct {
 	Keep bool
 	// Alert is true if a user should know; the caller emits an event.
 	Alert bool
+	// BelowHPA is true for the end of a raise that was not carried out and on whose request an HPA scales.
+	BelowHPA bool
 }
 
 // evictFor is how long a denied eviction is requested again, evictEvery how often. After that the pod stays on its node
@@ -109,16 +114,20 @@ type Circumstances struct {
 	// is closed; empty: no such raise is planned and allowed. Spike is the sentence about a raise for a spike that is
 	// over; empty: not known.
 	Climbs, Spike string
+	// HPASync is the period of HPAs if the pod requests more than it has of a resource on which an HPA scales
+	// (RequestsMore); otherwise 0.
+	HPASync time.Duration
 }
 
 // Next decides the action on a record in a state; no other function does. Later rules take precedence, in this order:
 //  1. next: the action for the pod's state. A regression takes precedence over every state that attune can still act on,
 //     and a size that another writer set is never changed.
 //  2. An undo request withdraws open resizes. Without a request, an undo that is no longer wanted is withdrawn.
-//  3. nextRaised: the observation period ends if its container has to be raised, and a raise is observed until it proves
+//  3. nextBelowHPA: a raise that is not carried out in time does not wait below an HPA.
+//  4. nextRaised: the observation period ends if its container has to be raised, and a raise is observed until it proves
 //     to be a spike.
-//  4. inVain: restoring ends after a day, or earlier for an orphaned record.
-//  5. Pause: a pod that is being restored is not patched too often.
+//  5. inVain: restoring ends after a day, or earlier for an orphaned record.
+//  6. Pause: a pod that is being restored is not patched too often.
 func Next(state State, record v1alpha1.ResizeRecord, rules resize.Rules, c Circumstances, now time.Time) Action {
 	action := next(state, record, rules, now)
 	if c.Undo {
@@ -126,6 +135,7 @@ func Next(state State, record v1alpha1.ResizeRecord, rules resize.Rules, c Circu
 	} else {
 		action = nextResumed(state, record, action)
 	}
+	action = nextBelowHPA(state, record, action, c, now)
 	action = nextRaised(record, action, c, now)
 	if end := inVain(state, record, action, c.Tries, c.Orphaned, now); end.Kind != Forget || !c.Untried || !action.restores() {
 		action = end

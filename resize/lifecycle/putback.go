@@ -31,7 +31,11 @@ const tryFirst, tryLast, trySlow, slowAfter = time.Second, 15 * time.Second, tim
 
 // PutBackEvery returns the wait between two patches that restore the record's pod.
 func PutBackEvery(record v1alpha1.ResizeRecord, tries []v1alpha1.Try, now time.Time) time.Duration {
-	if row := restoreRow(tries, record.PodUID); row != nil && now.Sub(row.Since.Time) >= slowAfter {
+	switch row := restoreRow(tries, record.PodUID); {
+	case row == nil:
+	case row.Reason == resize.ReasonRequestsWait:
+		return requestsRest
+	case now.Sub(row.Since.Time) >= slowAfter:
 		return trySlow
 	}
 	return min(resize.Doubled(tryFirst, record.Attempts-1), tryLast)

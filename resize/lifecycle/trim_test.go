@@ -73,6 +73,8 @@ func answers(d dice, pod *corev1.Pod) map[string]any {
 	out["SecondRefused"] = SecondRefused(WithSecond(record, plan, pod), pod)
 	back, refusal := RevertPlan(pod, record, able())
 	out["RevertPlan"] = []any{back, refusal}
+	out["StepBackPlan"] = StepBackPlan(pod, record, able())
+	out["RequestsMore"] = RequestsMore(pod, ScaledRequests{"": {true, true}})
 	out["RestPlan"] = RestPlan(pod, WithSecond(record, plan, pod))
 	out["WholePlan"] = WholePlan(pod, record)
 	out["OnItsWay"] = OnItsWay(pod, record)
