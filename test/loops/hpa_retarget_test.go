@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
@@ -48,6 +48,7 @@ const lowestRetargeted = 778
 // retargetWorld is scaledWorld with the setting Retarget, and the switch that denies attune to change targets.
 func retargetWorld(t *testing.T, settings string) (*world, *bool) {
 	w := scaledWorld(t, settings, nil)
+	w.usage.spans[" cpu"] = w.upTo(2000) // the history proves no other request
 	denied := new(bool)
 	w.autoscalers = retargeted{w.direct, denied}
 	w.wire()
@@ -139,7 +140,7 @@ func TestRetargetFollowsTheRequests(t *testing.T) {
 	assert.Empty(t, w.order(begun), "at rest nothing is written")
 	assert.LessOrEqual(t, float64(w.writes-writes), writesAMinute*24*60)
 
-	w.annotate(map[string]string{v1alpha1.UndoAnnotation: ""})
+	w.annotate(map[string]string{v1alpha1.UndoAnnotation: "2026-01-01T00:00:00Z"})
 	w.run(time.Hour, time.Minute)
 	assert.Equal(t, []int64{1000}, w.requests())
 	target, _ = w.target()
@@ -235,6 +236,8 @@ func TestRetargetIsRestored(t *testing.T) {
 			policy := &v1alpha1.AttunePolicy{}
 			policy.Namespace, policy.Name = w.namespace, "all"
 			require.NoError(w.t, w.direct.Delete(w.t.Context(), policy))
+			_, err := w.policies.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(policy)})
+			require.NoError(w.t, err)
 		},
 		"setting changed": func(w *world) {
 			policy := &v1alpha1.AttunePolicy{}
@@ -264,5 +267,3 @@ func TestRetargetIsRestored(t *testing.T) {
 		})
 	}
 }
-
-var _ = corev1.Pod{}
