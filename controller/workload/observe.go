@@ -120,7 +120,7 @@ func (c *Controller) observeAutoscalers(ctx context.Context, w *tuning.View) *re
 	settings := w.Policy.Settings
 	w.Autoscalers = w.Autoscalers.WithStored(w.Rec.Spec.HPABindings, w.Now).WithKept(w.Rec.Spec.Containers, autoscale.Fleet{
 		Keeps: settings.KeepsReplicas, Retargets: settings.Retargets, Pods: w.Pods, Now: w.Now,
-		Original: targets.View{Workload: *w.Workload, Settings: settings, Status: w.Rec.Status}.OriginalRequest,
+		Original: targets.OriginalRequests(targets.View{Workload: *w.Workload, Settings: settings, Status: w.Rec.Status}),
 	})
 	return nil
 }
