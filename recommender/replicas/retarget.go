@@ -17,13 +17,15 @@ const LeastTarget, GreatestTarget int32 = 30, 90
 // Usage is the threshold in the unit of the request.
 func (t Threshold) Usage() float64 { return float64(t.Target) / 100 * t.Request }
 
-// At is the whole target that is nearest to the threshold if pods request this much on average: it is less than 0.5
-// percentage points away. The request has to be above 0.
+// At is the whole target that is nearest to the threshold if pods request this much on average: it is at most 0.5
+// percentage points away. It is within LeastTarget and GreatestTarget, or as far from them as the original one. The mean
+// is that of the pods whose usage the HPA counts. It has to be above 0.
 func (t Threshold) At(request float64) int32 {
 	if request == t.Request {
 		return t.Target
 	}
-	return int32(max(1, min(math.Round(100*t.Usage()/request), math.MaxInt32)))
+	least, greatest := float64(min(t.Target, LeastTarget)), float64(max(t.Target, GreatestTarget))
+	return int32(max(least, min(math.Round(100*t.Usage()/request), greatest)))
 }
 
 // Range is that of the requests whose target is within LeastTarget and GreatestTarget. It includes the original request.
@@ -32,14 +34,19 @@ func (t Threshold) Range() (least, greatest float64) {
 	return min(t.Request, usage/float64(GreatestTarget)), max(t.Request, usage/float64(LeastTarget))
 }
 
+// RetargetMargin is for usage that the history does not show, as Margin is for Keep. It is smaller: beyond it, the HPA
+// scales at a usage that is about 1 % from the one at which it would have scaled (docs/hpa-replicas.md).
+const RetargetMargin = 0.05
+
 // Retarget returns the requests for which the HPA asks for the same number as with the original request and target, for
-// every usage within every span and a margin around it, if its target follows with At. Of the scaler it takes the bounds
-// and the tolerances. The requests include the original one, and every request between it and another one of them: so
-// any mix of pods with requests from this range keeps the number too.
+// every usage within every span, if its target follows with At. Of the scaler it takes the bounds and the tolerances. The
+// requests include the original one, and every request between it and another one of them: so any mix of pods with
+// requests from this range keeps the number too. They do not depend on the present requests. The range includes the
+// margins: RetargetMargin where the target follows, and Margin where it is at its bound.
 //
 // HPA rounds the utilization down to whole percent, so each whole target has thresholds of its own: up to one percentage
 // point away from the original ones. Where the history reaches them, no other request is proven.
-func (s Scaler) Retarget(original Threshold, spans []Span, margin float64) Kept {
+func (s Scaler) Retarget(original Threshold, spans []Span) Kept {
 	request := original.Request
 	if original.Target < 1 || !(request > 0) || math.IsInf(request, 1) {
 		return Kept{}
@@ -55,7 +62,7 @@ func (s Scaler) Retarget(original Threshold, spans []Span, margin float64) Kept 
 		if !span.valid() {
 			return kept
 		}
-		span.Least, span.Greatest = span.Least/(1+margin)*(1-inexact), span.Greatest*(1+margin)*(1+inexact)
+		span.Least, span.Greatest = span.Least/(1+RetargetMargin), span.Greatest*(1+RetargetMargin)
 		f := Fleet{Current: s.clamp(span.Ready + span.Unready), Ready: span.Ready, Unready: span.Unready}
 		asked := s.desired(&f, shares(span.Greatest, span.Ready, request))
 		if other := s.desired(&f, shares(span.Least, span.Ready, request)); other != asked {
@@ -66,8 +73,16 @@ func (s Scaler) Retarget(original Threshold, spans []Span, margin float64) Kept 
 	}
 	all := seen.all()
 	least, greatest := original.Range()
-	kept.Least, kept.Below = s.follow(original, all, least, +1)
-	kept.Greatest, kept.Above = s.follow(original, all, greatest, -1)
+	if kept.Least, kept.Below = s.follow(original, all, least, +1); kept.Least <= least {
+		s.Target = original.At(least)
+		low := s.Keep(spans, least).WithMargin(least, Margin)
+		kept.Least, kept.Below = min(kept.Least, low.Least), low.Below
+	}
+	if kept.Greatest, kept.Above = s.follow(original, all, greatest, -1); kept.Greatest >= greatest {
+		s.Target = original.At(greatest)
+		high := s.Keep(spans, greatest).WithMargin(greatest, Margin)
+		kept.Greatest, kept.Above = max(kept.Greatest, high.Greatest), high.Above
+	}
 	return kept
 }
 
