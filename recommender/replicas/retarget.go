@@ -55,35 +55,47 @@ func (s Scaler) Retarget(original Threshold, spans []Span) Kept {
 	kept := Kept{Least: request, Greatest: request, Points: len(spans)}
 	var seen moments
 	for i := range spans {
-		span := spans[i]
+		span := &spans[i]
 		if span.Ready <= 0 {
 			continue
 		}
 		if !span.valid() {
 			return kept
 		}
-		span.Least, span.Greatest = span.Least/(1+RetargetMargin), span.Greatest*(1+RetargetMargin)
 		f := Fleet{Current: s.clamp(span.Ready + span.Unready), Ready: span.Ready, Unready: span.Unready}
-		asked := s.desired(&f, shares(span.Greatest, span.Ready, request))
-		if other := s.desired(&f, shares(span.Least, span.Ready, request)); other != asked {
+		asked := s.desired(&f, span.most(request))
+		if other := s.desired(&f, span.fewest(request)); other != asked {
 			kept.Below, kept.Above = span.greatest(other, asked), span.least(asked, other)
 			return kept
 		}
-		seen.add(&span, f, asked)
+		seen.add(span, f, asked)
 	}
 	all := seen.all()
+	few := make([]Span, len(all))
+	for i := range all {
+		few[i] = all[i].span
+	}
 	least, greatest := original.Range()
 	if kept.Least, kept.Below = s.follow(original, all, least, +1); kept.Least <= least {
 		s.Target = original.At(least)
-		low := s.Keep(spans, least).WithMargin(least, Margin)
+		low := s.Keep(few, least).WithMargin(least, Margin)
 		kept.Least, kept.Below = min(kept.Least, low.Least), low.Below
 	}
 	if kept.Greatest, kept.Above = s.follow(original, all, greatest, -1); kept.Greatest >= greatest {
 		s.Target = original.At(greatest)
-		high := s.Keep(spans, greatest).WithMargin(greatest, Margin)
+		high := s.Keep(few, greatest).WithMargin(greatest, Margin)
 		kept.Greatest, kept.Above = max(kept.Greatest, high.Greatest), high.Above
 	}
 	return kept
+}
+
+// most and fewest are the bounds of the shares within the margin.
+func (s *Span) most(request float64) int64 {
+	return shares(s.Greatest*(1+RetargetMargin), s.Ready, request)
+}
+
+func (s *Span) fewest(request float64) int64 {
+	return shares(s.Least/(1+RetargetMargin), s.Ready, request)
 }
 
 // follow returns the request farthest from the original one, and no farther than a bound, up to which all moments keep
@@ -99,10 +111,10 @@ func (s Scaler) follow(original Threshold, all []moment, bound float64, step int
 		}
 		for i := range all {
 			m := &all[i]
-			if more := s.desired(&m.fleet, shares(m.span.Greatest, m.span.Ready, low)); more != m.asked {
+			if more := s.desired(&m.fleet, m.span.most(low)); more != m.asked {
 				return from, m.span.greatest(m.asked, more)
 			}
-			if fewer := s.desired(&m.fleet, shares(m.span.Least, m.span.Ready, high)); fewer != m.asked {
+			if fewer := s.desired(&m.fleet, m.span.fewest(high)); fewer != m.asked {
 				return from, m.span.least(m.asked, fewer)
 			}
 		}
@@ -147,12 +159,17 @@ func (all *moments) add(span *Span, f Fleet, asked int32) {
 	}
 }
 
+// all returns the moments. It reuses the memory.
 func (all *moments) all() []moment {
-	known := all.rest
-	for _, m := range all.last {
-		if m.fleet.Ready > 0 {
-			known = append(known, m)
+	n := 0
+	for i := range all.last {
+		if all.last[i].fleet.Ready > 0 {
+			all.last[n] = all.last[i]
+			n++
 		}
 	}
-	return known
+	if len(all.rest) == 0 {
+		return all.last[:n]
+	}
+	return append(all.rest, all.last[:n]...)
 }
