@@ -30,7 +30,8 @@ func keptWorlds() map[string]plan {
 	follows := web(4)
 	follows.Demand.shape, follows.Demand.cpu = diurnal, 0.9
 	return map[string]plan{
-		"an HPA with Keep": keptWorld(40*time.Hour, daily, 4, 70, judgeLowered),
+		"an HPA with Keep":                     keptWorld(40*time.Hour, daily, 4, 70, judgeLowered),
+		"an HPA with Keep and a peak each day": keptWorld(40*time.Hour, daily, 4, 30, judgeLowered),
 		"an HPA with Keep that follows the load": keptWorld(40*time.Hour, follows, 1, 50, func(w *world) {
 			w.time.at(beginning.Add(40*time.Hour-time.Minute), func() { w.judgeRequests(func(r int64) bool { return r == 1000 }) })
 		}),
