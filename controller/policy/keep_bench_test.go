@@ -62,7 +62,9 @@ func newScaledFleet(tb testing.TB, workloads int, setting v1alpha1.HPAHandling) 
 	return out
 }
 
-func podOf(i, j int) string { return fmt.Sprintf("%s-5d4f8c7b9-x2x4%c", fleetName(i), "bcdfghjklmnpqr"[j]) }
+func podOf(i, j int) string {
+	return fmt.Sprintf("%s-5d4f8c7b9-x2x4%c", fleetName(i), "bcdfghjklmnpqr"[j])
+}
 
 func (f scaledFleet) refresh() {
 	for f.history.Refresh(context.Background(), f.clock.Now()) {
