@@ -44,6 +44,8 @@ type ResourceSettings struct {
 	// KeepReplicas: a request on which a HorizontalPodAutoscaler scales changes within Input.Kept. Otherwise it does not
 	// change.
 	KeepReplicas bool `json:",omitempty"`
+	// Retarget: the target of the HorizontalPodAutoscaler may change together with the request.
+	Retarget bool `json:",omitempty"`
 }
 
 // Distribution is a set of usage values, one for each step, in millicores or bytes.

@@ -1,13 +1,29 @@
 package recommender
 
+import (
+	"math"
+
+	"attune.io/attune/recommender/replicas"
+)
+
 // Kept is the range of requests with which HorizontalPodAutoscalers keep the number of replicas. nil: no range applies.
 type Kept struct {
 	// Least and Most are the smallest and the largest request, in millicores or bytes. Most is 0 if there is none.
 	Least, Most Amount
 	// By names the autoscalers. Below and Above say what they would have done with a request outside; they may be empty.
 	By, Below, Above string
+	// Retarget is how the target of the autoscaler changes with the request; nil: it does not.
+	Retarget *Retarget
 	// Reason of the hold if the range and the other bounds of the request contradict each other.
 	Reason Reason
+}
+
+// Retarget is the threshold of an autoscaler whose target changes with the request of a container.
+type Retarget struct {
+	// Threshold is the original target of the original request of a pod.
+	Threshold replicas.Threshold
+	// Others is what the other containers of the pod request; 0: the autoscaler does not count them.
+	Others float64
 }
 
 // Contains reports whether a request is within the range; nil contains each request.
@@ -61,9 +77,11 @@ func (c *chain) outsideKept(request Amount) *Hold {
 func whyKept(c *chain, s sentence, before, after Amount) sentence {
 	switch {
 	case after > before:
-		return s.text("raised to ").amount(c.resource, after).outside(c.kept.Below)
+		return s.text("raised to ").amount(c.resource, after).outside(c.kept.Below).retarget(c, ". ", after)
 	case after < before:
-		return s.text("lowered to ").amount(c.resource, after).outside(c.kept.Above)
+		return s.text("lowered to ").amount(c.resource, after).outside(c.kept.Above).retarget(c, ". ", after)
+	case c.kept.Contains(before) && c.kept.Retarget != nil:
+		return s.retarget(c, "", after)
 	case c.kept.Contains(before):
 		return s.text(c.kept.By).text(" keeps the number of replicas ").keptRange(c)
 	}
@@ -84,4 +102,20 @@ func (s sentence) outside(what string) sentence {
 		return s
 	}
 	return s.text(": ").text(what)
+}
+
+// retarget writes which target of the autoscaler belongs to a request.
+func (s sentence) retarget(c *chain, between string, request Amount) sentence {
+	if c.kept.Retarget == nil {
+		return s
+	}
+	of := c.kept.Retarget.Threshold
+	target := of.At(float64(request) + c.kept.Retarget.Others)
+	s = s.text(between).text(c.kept.By).text(": target ").count(int(of.Target)).text(" %")
+	if target == of.Target {
+		s = s.text(" does not change: it scales at ")
+	} else {
+		s = s.text(" -> ").count(int(target)).text(" %, so that it still scales at ")
+	}
+	return s.amount(c.resource, Amount(math.Round(of.Usage()))).text(" per pod")
 }

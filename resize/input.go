@@ -100,6 +100,8 @@ type Held struct {
 	Of [2]bool
 	// Kept are the ranges in which the requests of blocked resources may change all the same, or nil: none.
 	Kept [2]*recommender.Kept
+	// Waits says why blocked resources do not change at present; empty: Kept decides.
+	Waits [2]string
 	// By is the name of the autoscaler.
 	By string
 }

@@ -50,7 +50,12 @@ func withoutHeld(_ *corev1.Pod, p Plan, in GateInput) Plan {
 			continue
 		}
 		p = narrowed(p, func(m Move) (recommender.Size, *Refusal) {
-			held, kept := hpaOf(in.Workload.HPA, m.Container, r)
+			held, kept, waits := hpaOf(in.Workload.HPA, m.Container, r)
+			if waits != "" && m.To[r].Request != m.From[r].Request {
+				to := m.To
+				to[r] = m.From[r]
+				return to, RefuseForNow(ReasonHPA, "%s", waits)
+			}
 			if held == "" || kept != nil && (kept.Contains(m.To[r].Request) || m.To[r].Request == m.From[r].Request) {
 				return m.To, nil
 			}
@@ -130,13 +135,13 @@ func OfKarpenter(node *corev1.Node) bool {
 
 // hpaOf returns the HorizontalPodAutoscaler that blocks the resource, or "", and the range in which it does not. The entry with the name "" applies to
 // every container.
-func hpaOf(holds map[string]Held, container string, r recommender.Resource) (by string, kept *recommender.Kept) {
+func hpaOf(holds map[string]Held, container string, r recommender.Resource) (by string, kept *recommender.Kept, waits string) {
 	for _, name := range []string{container, ""} {
 		if held := holds[name]; held.Of[r] {
-			return "HorizontalPodAutoscaler " + held.By, held.Kept[r]
+			return "HorizontalPodAutoscaler " + held.By, held.Kept[r], held.Waits[r]
 		}
 	}
-	return "", nil
+	return "", nil, ""
 }
 
 // upTo writes the end of a range; empty: it has none.

@@ -138,10 +138,13 @@ const (
 	// EventInvalidConfig, on a policy: its settings contradict each other, so attune does not apply them.
 	EventInvalidConfig = ReasonInvalidConfig
 
-	EventResized       = "Resized"
-	EventResizeFailed  = "ResizeFailed"
-	EventResizeSkipped = "ResizeSkipped"
-	EventReverted      = "Reverted"
+	EventResized      = "Resized"
+	EventResizeFailed = "ResizeFailed"
+	// EventTargetChanged and EventTargetNotChanged are about the target of an HPA (cpu.hpa: Retarget).
+	EventTargetChanged    = "TargetChanged"
+	EventTargetNotChanged = "TargetNotChanged"
+	EventResizeSkipped    = "ResizeSkipped"
+	EventReverted         = "Reverted"
 	// EventNodeOOM: the pod's node ran out of memory, and the kernel killed a container far below its limit.
 	EventNodeOOM       = "NodeOOM"
 	EventSeedMarkedBad = "SeedMarkedBad"

@@ -115,6 +115,13 @@ type HPABinding struct {
 	// Percent is the target utilization in percent of the request. Not set: not known.
 	// +optional
 	Percent int32 `json:"percent,omitempty"`
+	// OriginalPercent is the target that a user wrote, if attune changed it (cpu.hpa: Retarget). Not set: it is percent.
+	// +optional
+	OriginalPercent int32 `json:"originalPercent,omitempty"`
+	// RecommendedPercent is the target that belongs to the recommended request, if attune may not write it (cpu.hpa:
+	// Retarget): change both together. Not set: it is percent, or attune writes it.
+	// +optional
+	RecommendedPercent int32 `json:"recommendedPercent,omitempty"`
 	// Gone is since when the HPA does not scale the workload: it was deleted, or its minReplicas and maxReplicas became
 	// equal. Not set: it scales the workload. The binding is removed 24 hours later.
 	// +optional
@@ -245,7 +252,7 @@ type MemoryLimit struct {
 }
 
 // KeptRequest is a range of requests with which HorizontalPodAutoscalers keep the number of replicas: with any of them,
-// they would have asked for the same number over the whole history.
+// they would have asked for the same number over the whole history, or attune changes their target with the request.
 type KeptRequest struct {
 	// Resource of the request.
 	// +kubebuilder:validation:Enum=cpu;memory
@@ -259,10 +266,20 @@ type KeptRequest struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
 	HPAs []string `json:"hpas"`
-	// Digest of minReplicas, maxReplicas, target and tolerance of the HPAs. With other ones, the range is void.
+	// By is what keeps the number of replicas within the range. Keep: the history proves it. Retarget: the target of the
+	// HPA changes together with the request. Not set: Keep.
+	// +optional
+	// +kubebuilder:validation:Enum=Keep;Retarget
+	By HPAHandling `json:"by,omitempty"`
+	// OriginalPercent is the target of the HPA that belongs to the original requests. Only set by Retarget.
+	// +optional
+	OriginalPercent int32 `json:"originalPercent,omitempty"`
+	// Digest of minReplicas, maxReplicas, target and tolerance of the HPAs; by Retarget, of the original target and
+	// requests. With other ones, the range is void.
 	// +kubebuilder:validation:MaxLength=32
 	Digest string `json:"digest"`
-	// Since is the beginning of the history behind the range.
+	// Since is the beginning of the history behind the range. By Retarget, which needs none, it is when the range was
+	// computed.
 	Since metav1.Time `json:"since"`
 	// ValidUntil is when the range is void: a day after it was computed. While there are new samples, it is renewed every
 	// hour.

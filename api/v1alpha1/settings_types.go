@@ -345,21 +345,23 @@ type ResourceSettings struct {
 
 	// HPA sets what attune does to a request on which a HorizontalPodAutoscaler scales by utilization. Block: it does not
 	// change the request. Keep: it changes the request only within the range in which the HPA would have asked for the
-	// same number of replicas over the whole history; strategy Node does not support it. Retarget (CPU only), which
-	// changes the target utilization together with the request, is reserved for a later version. Built-in default: Block.
+	// same number of replicas over the whole history. Retarget (CPU only): it changes the target utilization of the HPA
+	// together with the request, so that the HPA scales at the same usage per pod; where it may not, as Keep. Strategy
+	// Node supports neither. Built-in default: Block.
 	// +optional
 	HPA *HPAHandling `json:"hpa,omitempty"`
 }
 
 // HPAHandling sets what attune does to a request on which a HorizontalPodAutoscaler scales.
-// +kubebuilder:validation:Enum=Block;Keep
+// +kubebuilder:validation:Enum=Block;Keep;Retarget
 type HPAHandling string
 
 // HPABlock: attune does not change the request. HPAKeep: it changes the request only within the range in which the HPA
-// keeps the number of replicas.
+// keeps the number of replicas. HPARetarget: it changes the target of the HPA together with the request.
 const (
-	HPABlock HPAHandling = "Block"
-	HPAKeep  HPAHandling = "Keep"
+	HPABlock    HPAHandling = "Block"
+	HPAKeep     HPAHandling = "Keep"
+	HPARetarget HPAHandling = "Retarget"
 )
 
 // Percent is a number of percent without the percent sign, e.g. "20".
@@ -433,6 +435,7 @@ type StartupBoost struct {
 }
 
 // MemorySettings are the settings for memory.
+// +kubebuilder:validation:XValidation:rule="!has(self.hpa) || self.hpa != 'Retarget'",message="memory.hpa Retarget is not one of Block or Keep: only cpu.hpa may be Retarget, e.g. memory.hpa: Keep",fieldPath=".hpa"
 type MemorySettings struct {
 	ResourceSettings `json:",inline"`
 

@@ -102,6 +102,7 @@ func newShared(mgr ctrl.Manager, c Config, b boards) (shared, error) {
 	}
 	autoscalers, err := lookup.NewAutoscalers(context.Background(), lookup.AutoscalerOptions{
 		Cache: mgr.GetCache(), Served: c.api.served, Changed: b.newData.tellOne, Clock: clock.RealClock{}, Tolerance: c.loops.hpaTolerance,
+		MayRetarget: c.loops.hpaRetarget && mayRetarget(context.Background(), c),
 	})
 	if err != nil {
 		return shared{}, err

@@ -112,6 +112,8 @@ type loopOptions struct {
 	nodeLoadTaint bool
 	// hpaTolerance is the tolerance of the cluster's HPAs that set none.
 	hpaTolerance float64
+	// hpaRetarget allows policies with cpu.hpa Retarget to change the targets of HPAs.
+	hpaRetarget bool
 	// vpaRole is the ClusterRole that grants writing VerticalPodAutoscalers; empty disables the bridge.
 	vpaRole string
 	// scaled are the resources of additional kinds of workloads.
@@ -212,6 +214,7 @@ func (o *loopOptions) register(f *pflag.FlagSet) {
 	f.Var(&o.largestNode.memory, "largest-node-memory", "allocatable memory of the largest node that node pools can add; 0: the largest node seen within the history window")
 	f.BoolVar(&o.nodeLoadTaint, "node-load-taint", false, "taint nodes whose CPU is overloaded; the operator needs the right to patch nodes")
 	f.Float64Var(&o.hpaTolerance, "hpa-tolerance", replicas.DefaultTolerance, "tolerance of HorizontalPodAutoscalers that set none: --horizontal-pod-autoscaler-tolerance of kube-controller-manager; for policies with cpu.hpa or memory.hpa Keep")
+	f.BoolVar(&o.hpaRetarget, "hpa-retarget", false, "change the target CPU utilization of HorizontalPodAutoscalers and ScaledObjects for policies with cpu.hpa Retarget; the operator needs the right to get and patch both")
 	f.StringVar(&o.vpaRole, "bridge-vpa-role", "", "ClusterRole that grants writing VerticalPodAutoscalers and owns them; attune writes one for each recommendation, for other programs to read; empty: none")
 	f.StringSliceVar(&o.scaled, "scaled-kinds", nil, "more kinds of workloads, with a /scale subresource and a pod template, as RESOURCE.VERSION.GROUP, such as clonesets.v1alpha1.apps.kruise.io; the operator needs the right to list and watch them")
 	f.StringSliceVar(&o.excluded, workload.FlagExcluded, nil, "namespaces that the namespaceSelector of the pod webhook excludes, in addition to kube-system and --namespace")

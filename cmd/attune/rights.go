@@ -43,18 +43,34 @@ func addRights(mgr ctrl.Manager, c Config) (*workloadloop.Rights, error) {
 // mayResize reports whether the operator may resize pods, in all namespaces or in at least one of the watched ones.
 // One namespace that denies it must not stop the others.
 func mayResize(ctx context.Context, reviews authorizationclient.SelfSubjectAccessReviewInterface, watched namespaces) (bool, error) {
+	return mayInAny(ctx, reviews, watched, authorizationv1.ResourceAttributes{Verb: "patch", Resource: "pods", Subresource: "resize"})
+}
+
+// mayInAny reports whether the operator has a right in all namespaces, or in at least one of the watched ones.
+func mayInAny(ctx context.Context, reviews authorizationclient.SelfSubjectAccessReviewInterface, watched namespaces, what authorizationv1.ResourceAttributes) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, rightsTimeout)
 	defer cancel()
 	if len(watched) == 0 {
 		watched = namespaces{metav1.NamespaceAll}
 	}
-	for _, namespace := range watched {
-		allowed, err := may(ctx, reviews, authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "patch", Resource: "pods", Subresource: "resize"})
+	for _, what.Namespace = range watched {
+		allowed, err := may(ctx, reviews, what)
 		if err != nil || allowed {
 			return allowed, err
 		}
 	}
 	return false, nil
+}
+
+// mayRetarget reports whether the operator may change the targets of HPAs, in all namespaces or in at least one of the
+// watched ones. Without an answer it may: the API server rejects each change anyway.
+func mayRetarget(ctx context.Context, c Config) bool {
+	patch := authorizationv1.ResourceAttributes{Verb: "patch", Group: "autoscaling", Resource: "horizontalpodautoscalers"}
+	allowed, err := mayInAny(ctx, c.api.clients.AuthorizationV1().SelfSubjectAccessReviews(), c.watched, patch)
+	if err == nil && !allowed {
+		ctrl.Log.Info("--hpa-retarget has no effect: the operator's ServiceAccount may not patch horizontalpodautoscalers. Set the chart value hpa.retarget: true")
+	}
+	return err != nil || allowed
 }
 
 // may reports whether the operator has a right (SelfSubjectAccessReview).

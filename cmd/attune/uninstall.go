@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -26,7 +27,7 @@ func uninstallCommand() *cobra.Command {
 	timeout := time.Duration(0)
 	cmd := &cobra.Command{
 		Use:   "uninstall",
-		Short: "Removes the finalizers of an operator that was deleted; pods keep their resources",
+		Short: "Removes the finalizers of an operator that was deleted, and restores targets of HPAs; pods keep their resources",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Out = cmd.OutOrStdout()
@@ -37,6 +38,7 @@ func uninstallCommand() *cobra.Command {
 	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute, "time after which it fails, shorter than the deadline of the Job")
 	cmd.Flags().StringVar(&o.ServiceAccount, "service-account", "", "the operator's ServiceAccount; while it exists, nothing is changed")
 	cmd.Flags().StringVar(&o.Selector, "selector", "", "selector of the operator's pods")
+	cmd.Flags().BoolVar(&o.Retargeted, "hpa-retarget", false, "restore the targets of HorizontalPodAutoscalers and ScaledObjects that the operator changed")
 	cmd.Flags().StringSliceVar(&o.Watched, "watch-namespaces", nil, "namespaces that the operator watched; empty: all")
 	return cmd
 }
@@ -53,6 +55,9 @@ func runUninstall(ctx context.Context, o uninstall.Options, timeout time.Duratio
 	config.QPS, config.Burst = uninstallQPS, uninstallBurst
 	api, err := metadata.NewForConfig(config)
 	if err != nil {
+		return err
+	}
+	if o.Objects, err = dynamic.NewForConfig(config); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)

@@ -17,7 +17,8 @@ func newDiff(env *environment) *cobra.Command {
 		Long: "Show where pod templates differ from the recommendations: what to write into the manifests of\n" +
 			"workloads in Git.\n\n" +
 			"The exit code is 2 if there are differences. Blocked resources and changes of 10 % or less are not\n" +
-			"shown; recommendations shows both.",
+			"shown; recommendations shows both. With cpu.hpa: Retarget, a CPU request is shown together with the\n" +
+			"target of its HorizontalPodAutoscaler if attune may not change that target, as with Argo CD or Flux.",
 		Example:           "  kubectl attune diff -n shop\n  kubectl attune diff deployment/web -o json",
 		ValidArgsFunction: env.completesWorkloads(0),
 		RunE:              func(cmd *cobra.Command, args []string) error { return runDiff(cmd.Context(), env, args) },
@@ -39,7 +40,7 @@ func runDiff(ctx context.Context, env *environment, args []string) error {
 			env.printNote("%s/%s in namespace %s is skipped: its pod template cannot be read", w.Kind, w.Name, w.Namespace)
 			continue
 		}
-		answer.Add(one.answer)
+		answer.Add(one.answer, one.Recommendation.Spec.HPABindings)
 	}
 	if err := env.print(answer); err != nil {
 		return err

@@ -43,7 +43,7 @@ func (r reader) view(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomme
 		Status:   rec.Status, Blocked: holds.On, HPABindings: holds.Stored(), Now: pass.now,
 	}
 	if keeping(pass, w, holds) {
-		v.Kept = holds.Kept
+		v.Kept, v.Proposed = holds.Kept, holds.Proposed
 	}
 	v.Largest, v.Gone = r.bound(ctx, pass, rec, w)
 	v.Placement = placementOf(w.Template)
@@ -100,12 +100,9 @@ func (r reader) keep(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomme
 	if err != nil {
 		log.FromContext(ctx).Error(err, "Cannot list the pods of a workload; no other request is proven to keep its replicas", "recommendation", rec.Name)
 	}
-	originals := targets.View{Workload: w, Settings: pass.settings, Status: rec.Status}
 	return holds.Keep(sized, rec.Spec.Containers, autoscale.Fleet{
-		Keeps: pass.settings.KeepsReplicas, Pods: pods, Read: complete, Now: pass.now,
-		Original: func(container string, of recommender.Resource) recommender.Amount {
-			return originals.OriginalOf(container)[of].Request
-		},
+		Keeps: pass.settings.KeepsReplicas, Retargets: pass.settings.Retargets, Pods: pods, Read: complete, Now: pass.now,
+		Original: targets.View{Workload: w, Settings: pass.settings, Status: rec.Status}.OriginalRequest,
 		Past: func(container string, of recommender.Resource) autoscale.Past {
 			key := pass.key(w, container)
 			known := r.history.Covered(key, of)
@@ -114,7 +111,7 @@ func (r reader) keep(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomme
 	})
 }
 
-// keeping reports whether the setting Keep matters to the workload.
+// keeping reports whether the setting Keep or Retarget matters to the workload.
 func keeping(pass pass, w workload.Workload, holds autoscale.Holds) bool {
 	return pass.settings.KeepsAnyReplicas() && holds.Keeping(targets.SizedNames(w.Template, pass.settings), pass.settings.KeepsReplicas)
 }

@@ -7,7 +7,8 @@
 //     tuning.View.
 //  2. decideUrgent decides what cannot wait (open records, OOM kills). If there is anything, the pass ends after it.
 //  3. measurer queries a usage source for pods whose observation period has ended.
-//  4. decide calls tuning.Decide, and looker reads what the decision requests, until nothing is unknown.
+//  4. decide calls tuning.Decide, and looker reads what the decision requests, until nothing is unknown. awaitTarget
+//     changes the target of an HPA first, and decides again while resizes wait for it.
 //  5. carryOutDecision stores the status, then sends the resizes and evictions, then stores the answers.
 //  6. rest returns when to reconcile again.
 //
@@ -145,7 +146,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 	m := measurer{c.Gauges, c.RecentCPU, &c.memory.guardrails}
 	m.measureEnds(ctx, &w)
 	m.measure(ctx, &w)
-	d := c.decide(ctx, &w)
+	d := c.awaitTarget(ctx, &w, c.decide(ctx, &w))
 	c.memory.deletions.Put(req.NamespacedName, d.Deletions)
 	c.memory.meters.fleet.storeFigures(w, d.Status)
 	if left := c.early(w, d.Decision); left > 0 {

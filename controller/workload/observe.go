@@ -19,9 +19,11 @@ import (
 	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/policy"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
 	"attune.io/attune/tuning"
+	"attune.io/attune/tuning/targets"
 )
 
 // observe reads all inputs of the first decision from the cache. It writes nothing. It fails if the policy, the
@@ -116,8 +118,18 @@ func (c *Controller) observeAutoscalers(ctx context.Context, w *tuning.View) *re
 	if w.Autoscalers, err = c.Autoscalers.Of(ctx, *w.Workload); err != nil {
 		return notKnown(ctx, "autoscalers", err)
 	}
-	w.Autoscalers = w.Autoscalers.WithStored(w.Rec.Spec.HPABindings, w.Now).
-		WithKept(w.Rec.Spec.Containers, autoscale.Fleet{Keeps: w.Policy.Settings.KeepsReplicas, Pods: w.Pods, Now: w.Now})
+	settings := w.Policy.Settings
+	original := targets.View{Workload: *w.Workload, Settings: settings, Status: w.Rec.Status}.OriginalRequest
+	if len(w.Rec.Spec.Containers) == 0 { // not sized any more, but pods may still have other requests
+		original = func(container string, of recommender.Resource) recommender.Amount {
+			size, _ := podview.TemplateSize(w.Workload.Template, container)
+			return size[of].Request
+		}
+	}
+	w.Autoscalers = w.Autoscalers.WithStored(w.Rec.Spec.HPABindings, w.Now).WithKept(w.Rec.Spec.Containers, autoscale.Fleet{
+		Keeps: settings.KeepsReplicas, Retargets: settings.Retargets, Pods: w.Pods, Now: w.Now,
+		Original: original,
+	})
 	return nil
 }
 

@@ -165,11 +165,12 @@ type ChangedField struct {
 	Target *string
 }
 
-// Differences returns the values that differ from the target. It leaves out resources with a hold and values without a
-// target.
-func (c ExplainedContainer) Differences() (different []ChangedField) {
+// Differences returns the values that differ from the target. It leaves out values without a target, and resources with a
+// hold, unless lifted names its reason for CPU.
+func (c ExplainedContainer) Differences(lifted ...string) (different []ChangedField) {
+	counts := func(h Hold) bool { return h.Resource != recommender.CPU.String() || !slices.Contains(lifted, h.Reason) }
 	for _, r := range recommender.Resources {
-		if isBlocked(c.Holds, r) {
+		if slices.ContainsFunc(c.Holds, func(h Hold) bool { return h.Resource == r.String() && counts(h) }) {
 			continue
 		}
 		request, limit := c.Values(r)

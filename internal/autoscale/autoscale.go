@@ -46,14 +46,16 @@ type Autoscalers struct {
 	ScaledObjects []unstructured.Unstructured
 	// Tolerance of HPAs that set none; 0 means replicas.DefaultTolerance.
 	Tolerance float64
+	// MayRetarget reports that the operator may change the targets of HPAs (flag --hpa-retarget).
+	MayRetarget bool
 }
 
 // Of returns the holds of the autoscalers on a workload. The order of the result depends on names only, so equal
 // autoscalers give equal holds.
 func (a Autoscalers) Of(w workload.Workload) Holds {
-	var h Holds
+	h := Holds{mayRetarget: a.MayRetarget}
 	for i := range a.HPAs {
-		h.bindings = append(h.bindings, Bindings(&a.HPAs[i], w)...)
+		h.bindings = append(h.bindings, a.originals(&a.HPAs[i], w)...)
 		if ofHPA(&a.HPAs[i]).names(w) && !fixed(&a.HPAs[i]) {
 			if h.scaling == nil {
 				h.scaling = map[string]replicas.Scaler{}
@@ -64,6 +66,7 @@ func (a Autoscalers) Of(w workload.Workload) Holds {
 	for i := range a.ScaledObjects {
 		for _, b := range ScaledObjectBindings(&a.ScaledObjects[i], w) {
 			if !slices.ContainsFunc(h.bindings, b.same) {
+				b.refused = fmt.Sprintf("ScaledObject %s has no HorizontalPodAutoscaler %s with this target", b.ScaledObject, b.HPA)
 				h.bindings = append(h.bindings, b)
 			}
 		}
@@ -88,6 +91,11 @@ type Holds struct {
 	scaling map[string]replicas.Scaler
 	// kept are the requests for which a range was searched (Keep).
 	kept map[request]verdict
+	// mayRetarget is Autoscalers.MayRetarget. follower is the target that follows the requests (Follower).
+	mayRetarget bool
+	follower    *Follower
+	// waits is why requests that the follower counts do not change at present (Await); empty: they may.
+	waits string
 }
 
 // On returns the hold on a resource of a container, or nil. A VPA takes precedence: it holds every resource.
@@ -98,18 +106,24 @@ func (h Holds) On(container string, r recommender.Resource) *recommender.Hold {
 	kept := h.kept[request{container, r}]
 	for _, b := range h.on(request{container, r}) {
 		if kept.proof == nil {
-			return &recommender.Hold{Resource: r, Reason: resize.ReasonHPA, Message: b.because(kept.why) + ". Use averageValue in the HPA" + orKeep(kept.why, r)}
+			return &recommender.Hold{Resource: r, Reason: resize.ReasonHPA, Message: b.because(kept.why) + kept.fix(r)}
 		}
 	}
 	return nil
 }
 
-// orKeep names the setting that lets attune search a range; empty: it did.
-func orKeep(why string, r recommender.Resource) string {
-	if why != "" {
+// fix names what lifts the block.
+func (v verdict) fix(r recommender.Resource) string {
+	const fix = ". Use averageValue in the HPA"
+	switch {
+	case v.retarget: // why says it
 		return ""
+	case v.why != "" && r == recommender.CPU:
+		return fix + ", or cpu.hpa: Retarget in the policy"
+	case v.why != "":
+		return fix
 	}
-	return fmt.Sprintf(", or %s.hpa: Keep in the policy (not with strategy Node)", r)
+	return fmt.Sprintf(fix+", or %s.hpa: Keep in the policy (not with strategy Node)", r)
 }
 
 // Equal reports whether both have the same holds for the same reasons, and the same HPAs. Ranges do not count.
@@ -143,6 +157,9 @@ func (h Holds) Gate(targets []v1alpha1.ContainerTarget, floors []v1alpha1.Floor,
 			held.Of[b.Resource] = true
 			if kept := h.Kept(t.Name, b.Resource); kept != nil {
 				held.Kept[b.Resource] = &kept.Kept
+			}
+			if h.follower != nil && b.same(h.follower.Binding) {
+				held.Waits[b.Resource] = h.waits
 			}
 		}
 		gate[t.Name] = held

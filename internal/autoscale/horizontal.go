@@ -28,8 +28,18 @@ type Binding struct {
 	Resource recommender.Resource
 	// Percent is the target utilization in percent of the request; 0 if not known.
 	Percent int32
+	// Original is the target as its user wrote it, in percent of the original request; 0: it is Percent.
+	Original int32
+	// refused is why attune must not change the target, also if the operator may; empty: it may.
+	refused string
 	// Gone is since when the HPA no longer scales the workload, in UTC; zero: it does.
 	Gone time.Time
+	// owner is the ScaledObject from which KEDA creates the HPA; empty: a user created the HPA.
+	owner string
+	// live is the target of the object that attune writes, which Percent follows.
+	live int32
+	// rewritten: attune has changed the target, or a user since then.
+	rewritten bool
 }
 
 // defaultPercent is the target CPU utilization of an HPA without metrics: the default of the autoscaling API.
@@ -123,6 +133,9 @@ func (b Binding) because(why string) string {
 	}
 	if b.Percent > 0 {
 		at = fmt.Sprintf(" (target %d %% of the request)", b.Percent)
+	}
+	if b.Original > 0 && b.Original != b.Percent {
+		at = fmt.Sprintf(" (target %d %% of the request, originally %d %%)", b.Percent, b.Original)
 	}
 	return fmt.Sprintf("HorizontalPodAutoscaler %s scales on the %s utilization%s%s: %s", b.name(), b.Resource, of, at, why)
 }

@@ -25,20 +25,28 @@ func ScaledObjectBindings(o *unstructured.Unstructured, w workload.Workload) (bi
 	list, _ := triggers.([]any)
 	for i := range list {
 		trigger, _ := list[i].(map[string]any)
-		text := func(path ...string) string {
-			value, _, _ := unstructured.NestedString(trigger, path...)
-			return value
+		if b, ok := triggerBinding(trigger); ok {
+			b.HPA, b.ScaledObject = hpa, o.GetName()
+			bindings = append(bindings, b)
 		}
-		r, ok := resourceOf(text("type"))
-		// metadata.type is its name before KEDA 2.7. An unreadable trigger holds: an unnecessary hold is harmless.
-		if !ok || cmp.Or(text("metricType"), text("metadata", "type")) == "AverageValue" {
-			continue
-		}
-		percent, _ := strconv.ParseInt(text("metadata", "value"), 10, 32)
-		b := Binding{HPA: hpa, ScaledObject: o.GetName(), Container: text("metadata", "containerName"), Resource: r, Percent: int32(max(percent, 0))}
-		bindings = append(bindings, b)
 	}
 	return bindings
+}
+
+// triggerBinding reads one trigger; false if it does not depend on requests. An unreadable trigger holds: an unnecessary
+// hold is harmless.
+func triggerBinding(trigger map[string]any) (Binding, bool) {
+	text := func(path ...string) string {
+		value, _, _ := unstructured.NestedString(trigger, path...)
+		return value
+	}
+	r, ok := resourceOf(text("type"))
+	// metadata.type is its name before KEDA 2.7.
+	if !ok || cmp.Or(text("metricType"), text("metadata", "type")) == "AverageValue" {
+		return Binding{}, false
+	}
+	percent, _ := strconv.ParseInt(text("metadata", "value"), 10, 32)
+	return Binding{Container: text("metadata", "containerName"), Resource: r, Percent: int32(max(percent, 0))}, true
 }
 
 // ofScaledObject returns the target of a ScaledObject. KEDA's default is a Deployment.

@@ -34,6 +34,8 @@ const clockSkew = 10 * time.Minute
 type Fleet struct {
 	// Keeps reports whether the setting of a container's resource is Keep.
 	Keeps func(container string, r recommender.Resource) bool
+	// Retargets reports whether it is Retarget. Then Keeps does so too.
+	Retargets func(container string, r recommender.Resource) bool
 	// Pods of the workload. Terminated ones do not count.
 	Pods []*corev1.Pod
 	// Original returns the request of a container without attune, in millicores or bytes; 0: attune does not size it.
@@ -66,6 +68,8 @@ type Past struct {
 type Proof struct {
 	recommender.Kept
 	Stored v1alpha1.KeptRequest
+	// Follower is the target that changes with the request; nil: the history proves the range.
+	Follower *Follower
 }
 
 // request is a resource of a container.
@@ -78,6 +82,9 @@ type request struct {
 type verdict struct {
 	proof *Proof
 	why   string
+	// retarget: why says why the target of the HPA is not changed. proposed is the range if it were.
+	retarget bool
+	proposed *Proof
 }
 
 // Keep returns the holds with a proof for each request of the containers that has one, from the history of the workload.
@@ -85,12 +92,14 @@ type verdict struct {
 func (h Holds) Keep(containers []string, stored []v1alpha1.ContainerTarget, f Fleet) Holds {
 	f.sized = containers
 	return h.judge(containers, f, func(of request) verdict {
-		if !f.Read {
-			if v := h.standing(of, stored, f); v.proof != nil {
-				return v
+		return h.orKept(of, &f, func() verdict {
+			if !f.Read {
+				if v := h.standing(of, stored, f); v.proof != nil {
+					return v
+				}
 			}
-		}
-		return h.prove(of, f)
+			return h.prove(of, f)
+		})
 	})
 }
 
@@ -119,6 +128,7 @@ func (h Holds) Kept(container string, r recommender.Resource) *Proof {
 
 func (h Holds) judge(containers []string, f Fleet, judge func(request) verdict) Holds {
 	h.kept = map[request]verdict{}
+	h.findFollower(&f)
 	for _, container := range containers {
 		for _, r := range recommender.Resources {
 			if of := (request{container, r}); len(h.on(of)) > 0 && f.Keeps(container, r) {
@@ -179,13 +189,15 @@ func (h Holds) standing(of request, stored []v1alpha1.ContainerTarget, f Fleet) 
 	row := podview.FirstIn(target.Kept, func(k *v1alpha1.KeptRequest) bool { return k.Resource == of.resource.String() })
 	switch {
 	case row == nil:
-		return verdict{why: "no range of requests is proven to keep the number of replicas"}
-	case row.Digest != h.digest(of, &f):
+		return h.orKept(of, &f, func() verdict { return verdict{why: "no range of requests is proven to keep the number of replicas"} }).void()
+	case row.By != v1alpha1.HPARetarget && row.Digest != h.digest(of, &f):
 		return verdict{why: "the HorizontalPodAutoscalers have changed since the range of requests was computed"}
 	case !f.Now.Before(row.ValidUntil.Time):
 		return verdict{why: "the range of requests was computed more than a day ago"}
 	case row.ValidUntil.After(f.Now.Add(keptFor + clockSkew)):
 		return verdict{why: "the range of requests was computed under a clock that was ahead"}
+	case row.By == v1alpha1.HPARetarget:
+		return h.followed(of, row, &f)
 	}
 	proof := &Proof{Stored: *row, Kept: *resize.KeptRange(target, of.resource)}
 	proof.By = named(row.HPAs)

@@ -20,7 +20,7 @@ func (h Holds) WithStored(stored []v1alpha1.HPABinding, now time.Time) Holds {
 	h.bindings = slices.Clone(h.bindings)
 	for _, s := range stored {
 		r, ok := resourceOf(s.Resource)
-		b := Binding{HPA: s.HPA, Container: s.Container, Resource: r, Percent: s.Percent, Gone: now.UTC().Truncate(time.Second)}
+		b := Binding{HPA: s.HPA, Container: s.Container, Resource: r, Percent: s.Percent, Original: s.OriginalPercent, Gone: now.UTC().Truncate(time.Second)}
 		if s.Gone != nil && s.Gone.Time.Before(b.Gone) { // a time ahead is of a clock that was wrong
 			b.Gone = s.Gone.UTC().Truncate(time.Second)
 		}
@@ -42,6 +42,9 @@ func (h Holds) Stored() (out []v1alpha1.HPABinding) {
 			break
 		}
 		s := v1alpha1.HPABinding{HPA: b.HPA, Container: b.Container, Resource: b.Resource.String(), Percent: b.Percent}
+		if b.Original != b.Percent {
+			s.OriginalPercent = b.Original
+		}
 		if !b.Gone.IsZero() {
 			s.Gone = &metav1.Time{Time: b.Gone}
 		}

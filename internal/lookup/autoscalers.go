@@ -33,6 +33,8 @@ type AutoscalerOptions struct {
 	Clock   clock.WithTicker
 	// Tolerance of HPAs that set none; 0 means replicas.DefaultTolerance.
 	Tolerance float64
+	// MayRetarget reports that the operator may change the targets of HPAs (flag --hpa-retarget).
+	MayRetarget bool
 	// Every is the interval at which Start checks whether the cluster serves VPAs and ScaledObjects; 0 means 1 minute.
 	Every time.Duration
 }
@@ -112,7 +114,7 @@ func (l *Autoscalers) indexOnce(ctx context.Context, kind *optional) error {
 func (l *Autoscalers) Of(ctx context.Context, w workload.Workload) (autoscale.Holds, error) {
 	ctx, cancel := context.WithTimeout(ctx, listPatience)
 	defer cancel()
-	found := autoscale.Autoscalers{Tolerance: l.Tolerance} // the objects belong to the cache
+	found := autoscale.Autoscalers{Tolerance: l.Tolerance, MayRetarget: l.MayRetarget} // the objects belong to the cache
 	for _, key := range autoscale.TargetKeys(w) {
 		options := []client.ListOption{client.InNamespace(w.Namespace), client.MatchingFields{byTarget: key}, client.UnsafeDisableDeepCopy}
 		hpas := &autoscalingv2.HorizontalPodAutoscalerList{}

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"net"
 	"slices"
 	"time"
@@ -190,10 +191,11 @@ func RequestsFor[T any, P interface {
 	return out
 }
 
-// ScalingChanged passes updates that change the spec of an HPA.
+// ScalingChanged passes updates that change the spec of an HPA, or its annotations: of these the cache keeps only the ones
+// about its target (autoscale.Marks).
 func ScalingChanged() predicate.Predicate {
 	return Updated(func(before, after *autoscalingv2.HorizontalPodAutoscaler) bool {
-		return !equality.Semantic.DeepEqual(before.Spec, after.Spec)
+		return !equality.Semantic.DeepEqual(before.Spec, after.Spec) || !maps.Equal(before.Annotations, after.Annotations)
 	})
 }
 

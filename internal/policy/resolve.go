@@ -211,6 +211,7 @@ func (o *overlay) resource(r recommender.Resource) recommender.ResourceSettings 
 func sharedSettings(o *overlay, r recommender.Resource) recommender.ResourceSettings {
 	builtIn := estimators[r]
 	path := func(field string) string { return builtIn.path + "." + field }
+	hpa := hpaHandling(o, path("hpa"), r)
 	return recommender.ResourceSettings{
 		Percentile:       within(o, path("percentile"), builtIn.percentile, 1, 100, func(l *layer) *int32 { return l.of(r).Percentile }),
 		OverheadPercent:  number(o, path("overhead"), builtIn.overhead, 0, 1000, func(l *layer) *v1alpha1.Percent { return l.of(r).Overhead }),
@@ -220,9 +221,24 @@ func sharedSettings(o *overlay, r recommender.Resource) recommender.ResourceSett
 		MaxChangePercent: within(o, path("maxChangePercent"), builtIn.maxChangePercent, 1, 1000, func(l *layer) *int32 { return l.of(r).MaxChangePercent }),
 		LimitsFollow: oneOf(o, path("controlledValues"), controlledValues, controlled,
 			func(l *layer) *v1alpha1.ControlledValues { return l.of(r).ControlledValues }) == v1alpha1.ControlledRequestsAndLimits,
-		KeepReplicas: oneOf(o, path("hpa"), v1alpha1.HPABlock, []v1alpha1.HPAHandling{v1alpha1.HPABlock, v1alpha1.HPAKeep},
-			func(l *layer) *v1alpha1.HPAHandling { return l.of(r).HPA }) == v1alpha1.HPAKeep,
+		KeepReplicas: hpa != v1alpha1.HPABlock,
+		Retarget:     hpa == v1alpha1.HPARetarget,
 	}
+}
+
+// hpaHandling reads what to do to a request on which an HPA scales. Another target for memory would not help: a container
+// does not use less memory because a request is lower.
+func hpaHandling(o *overlay, path string, r recommender.Resource) v1alpha1.HPAHandling {
+	field := func(l *layer) *v1alpha1.HPAHandling { return l.of(r).HPA }
+	allowed := []v1alpha1.HPAHandling{v1alpha1.HPABlock, v1alpha1.HPAKeep, v1alpha1.HPARetarget}
+	if r == recommender.CPU {
+		return oneOf(o, path, v1alpha1.HPABlock, allowed, field)
+	}
+	if pick(o, path, v1alpha1.HPABlock, field) == v1alpha1.HPARetarget {
+		o.invalid(path, "%s Retarget is not one of Block or Keep: only cpu.hpa may be Retarget, e.g. %s: Keep", path, path)
+		return v1alpha1.HPABlock
+	}
+	return oneOf(o, path, v1alpha1.HPABlock, allowed[:2], field)
 }
 
 // minimumDataPoints is at most the number of samples in the history window, unless a level sets more (checkWindows then

@@ -119,9 +119,15 @@ func (s *Settings) For(container string) *recommender.Settings {
 }
 
 // KeepsReplicas reports whether a request on which an HPA scales may change within the range in which the HPA keeps the
-// number of replicas. Strategy Node shares what pods need at the moment, so it knows no range.
+// number of replicas (settings Keep and Retarget). Strategy Node shares what pods need at the moment, so it knows no range.
 func (s *Settings) KeepsReplicas(container string, r recommender.Resource) bool {
 	return s.Strategy != v1alpha1.StrategyNode && s.For(container).Of[r].KeepReplicas
+}
+
+// Retargets reports whether the target of an HPA that scales on a request may change together with the request. Then
+// KeepsReplicas is true too: where the target may not be written, a range is searched.
+func (s *Settings) Retargets(container string, r recommender.Resource) bool {
+	return s.KeepsReplicas(container, r) && s.For(container).Of[r].Retarget
 }
 
 // KeepsAnyReplicas reports whether KeepsReplicas holds for any container.

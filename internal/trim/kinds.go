@@ -11,28 +11,39 @@ import (
 	"attune.io/attune/internal/clip"
 )
 
-// horizontal keeps the target of a HorizontalPodAutoscaler and the metrics that depend on requests.
+// horizontal keeps the target of a HorizontalPodAutoscaler, the metrics that depend on requests, and which program writes it.
 func horizontal(hpa *autoscalingv2.HorizontalPodAutoscaler) {
+	marks := scalerMarks(hpa)
 	identity(hpa)
+	hpa.SetAnnotations(marks)
 	of := hpa.Spec
 	of.ScaleTargetRef.Kind, of.ScaleTargetRef.Name, of.ScaleTargetRef.APIVersion = cut(of.ScaleTargetRef.Kind), cut(of.ScaleTargetRef.Name), cut(of.ScaleTargetRef.APIVersion)
 	hpa.Spec = autoscalingv2.HorizontalPodAutoscalerSpec{
 		ScaleTargetRef: of.ScaleTargetRef, MinReplicas: of.MinReplicas, MaxReplicas: of.MaxReplicas, Metrics: onRequests(of.Metrics),
-		Behavior: tolerances(of.Behavior),
+		Behavior: behavior(of.Behavior),
 	}
 	hpa.Status = autoscalingv2.HorizontalPodAutoscalerStatus{}
 }
 
-// tolerances keeps the tolerances of a HorizontalPodAutoscaler.
-func tolerances(of *autoscalingv2.HorizontalPodAutoscalerBehavior) *autoscalingv2.HorizontalPodAutoscalerBehavior {
+// scalerMarks returns the annotations that a HorizontalPodAutoscaler or ScaledObject keeps (autoscale.Marks).
+func scalerMarks(o metav1.Object) map[string]string {
+	marks := autoscale.Marks(o)
+	for name, value := range marks {
+		marks[name] = cut(value)
+	}
+	return marks
+}
+
+// behavior keeps the tolerances and the windows of a HorizontalPodAutoscaler.
+func behavior(of *autoscalingv2.HorizontalPodAutoscalerBehavior) *autoscalingv2.HorizontalPodAutoscalerBehavior {
 	if of == nil {
 		return nil
 	}
 	only := func(rules *autoscalingv2.HPAScalingRules) *autoscalingv2.HPAScalingRules {
-		if rules == nil || rules.Tolerance == nil {
+		if rules == nil || rules.Tolerance == nil && rules.StabilizationWindowSeconds == nil {
 			return nil
 		}
-		return &autoscalingv2.HPAScalingRules{Tolerance: rules.Tolerance}
+		return &autoscalingv2.HPAScalingRules{Tolerance: rules.Tolerance, StabilizationWindowSeconds: rules.StabilizationWindowSeconds}
 	}
 	return &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleUp: only(of.ScaleUp), ScaleDown: only(of.ScaleDown)}
 }
@@ -122,6 +133,9 @@ func scaledObject(o *unstructured.Unstructured) {
 		}
 	}
 	_ = unstructured.SetNestedSlice(kept.Object, sized, "spec", "triggers") // cannot fail: kept has only maps
+	if marks := scalerMarks(o); len(marks) > 0 {
+		kept.SetAnnotations(marks)
+	}
 	o.Object = kept.Object
 }
 

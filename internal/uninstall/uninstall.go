@@ -3,9 +3,9 @@
 //
 // Run is for after the deletion of the operator and its rights. It first names the workloads whose pods may have less than
 // their original resources: without the operator nothing restores them (before an uninstallation, kubectl attune undo
-// does). Where an object has a finalizer, it then waits for the end of the operator's pods and removes the finalizers from
-// all policies and recommendations, page by page. It reads metadata only, deletes nothing and changes no pod. Start reading
-// at Run.
+// does). It restores targets of HPAs that the operator changed (targets.go). Where an object has a finalizer, it then waits
+// for the end of the operator's pods and removes the finalizers from all policies and recommendations, page by page. It lists
+// metadata only, deletes nothing and changes no pod. Start reading at Run.
 package uninstall
 
 import (
@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -64,6 +65,9 @@ type Options struct {
 	ServiceAccount string
 	// Watched are the namespaces whose objects have finalizers; empty for all namespaces.
 	Watched []string
+	// Retargeted: the operator had the right to change targets of HPAs, which Run restores through Objects.
+	Retargeted bool
+	Objects    dynamic.Interface
 	// Patience limits the wait for the operator's pods.
 	Patience time.Duration
 	// Out receives one line for each resource.
@@ -84,22 +88,23 @@ func Run(ctx context.Context, api metadata.Interface, o Options) error {
 		namespaces = []string{metav1.NamespaceAll}
 	}
 	nameWorkloads(ctx, api, namespaces, o.Out)
+	restored := restoreTargets(ctx, api, namespaces, o)
 	resources := maps.Clone(finalized)
 	if len(o.Watched) > 0 {
 		delete(resources, clusterPolicies) // with watched namespaces the operator uses no cluster policies
 	}
 	switch found, err := anyFinalizer(ctx, api, resources, namespaces); {
 	case err != nil:
-		return fmt.Errorf("listing objects with a finalizer: %w", err)
+		return errors.Join(restored, fmt.Errorf("listing objects with a finalizer: %w", err))
 	case !found:
 		_, _ = fmt.Fprintln(o.Out, "No policy and no recommendation has a finalizer of attune.")
-		return nil
+		return restored
 	}
 	if err := gone(ctx, api, o); err != nil {
 		_, _ = fmt.Fprintf(o.Out, "Pods of the operator still terminate, without its rights: %v\n", err)
 	}
 	// The kinds are independent of each other, so their order does not matter.
-	var failed []error
+	failed := []error{restored}
 	for resource, finalizer := range resources {
 		n, err := takeOffIn(ctx, api, resource, finalizer, namespaces)
 		if err != nil {

@@ -1,6 +1,7 @@
 package targets
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,7 +37,6 @@ func Desired(v View) v1alpha1.AttuneRecommendationSpec {
 		Policy:         policy.RefOf(v.Policy),
 		Mode:           v.Settings.Resize.Mode,
 		SettingsDigest: v.Digest,
-		HPABindings:    v.HPABindings,
 	}
 	if v.Settings.Strategy != v1alpha1.StrategyWorkload {
 		spec.Strategy = v.Settings.Strategy
@@ -50,6 +50,7 @@ func Desired(v View) v1alpha1.AttuneRecommendationSpec {
 		spec.DataUntil = &metav1.Time{Time: last.UTC().Truncate(time.Second)}
 	}
 	spec.Seed, spec.SeedBlocked = seed(v, spec.Containers)
+	spec.HPABindings = v.recommendedTargets(spec.Containers)
 	if spec.Mode == v1alpha1.UpdateObserve {
 		spec.Containers = progress(spec.Containers)
 	}
@@ -106,6 +107,8 @@ func (v View) inputFor(c *corev1.Container) recommender.Input {
 	for _, r := range recommender.Resources {
 		if proof := v.proof(c.Name, r); proof != nil {
 			input.Kept[r] = &proof.Kept
+		} else if proposed := v.proposed(c.Name, r); proposed != nil {
+			input.Kept[r] = &proposed.Kept // the recommended request belongs to a target that attune would write
 		}
 		if input.Held[r] = v.Blocked(c.Name, r); input.Held[r] == nil && v.History.Young && !input.Implausible[r].Blocks() {
 			input.Held[r] = implausible(v.Stored.Containers, c.Name, r)
@@ -123,6 +126,49 @@ func (v View) proof(container string, r recommender.Resource) *autoscale.Proof {
 		return nil
 	}
 	return v.Kept(container, r)
+}
+
+// proposed returns the range of a request that only the missing right to change the target of an HPA blocks, or nil.
+func (v View) proposed(container string, r recommender.Resource) *autoscale.Proof {
+	if v.Proposed == nil || !v.Settings.Retargets(container, r) {
+		return nil
+	}
+	return v.Proposed(container, r)
+}
+
+// recommendedTargets returns the bindings of HPAs, with the target that belongs to the recommended requests where attune
+// must not write it. Mode Observe shows no recommendations.
+func (v View) recommendedTargets(containers []v1alpha1.ContainerTarget) []v1alpha1.HPABinding {
+	var follower *autoscale.Follower
+	requests := map[string]recommender.Amount{}
+	for _, t := range containers {
+		if proposed := v.proposed(t.Name, recommender.CPU); proposed != nil {
+			follower = proposed.Follower
+			if target := podview.FromResources(t.Target)[recommender.CPU].Request; blockedOnlyByHPA(t.Holds, recommender.CPU) && target > 0 {
+				requests[t.Name] = target
+			}
+		}
+	}
+	if follower == nil || v.Settings.Resize.Mode == v1alpha1.UpdateObserve {
+		return v.HPABindings
+	}
+	bindings := slices.Clone(v.HPABindings)
+	for i := range bindings {
+		b := &bindings[i]
+		same := b.HPA == follower.HPA && b.Container == follower.Container && b.Resource == recommender.CPU.String()
+		if target := follower.With(requests); same && worthwhile(target, b.Percent) {
+			b.RecommendedPercent = target
+		}
+	}
+	return bindings
+}
+
+// worthwhile reports whether a target differs by more than 10 % from the present one, as a request has to.
+func worthwhile(target, present int32) bool { return 10*max(target-present, present-target) > present }
+
+// blockedOnlyByHPA reports whether HPAs are the only reason why a resource is blocked.
+func blockedOnlyByHPA(holds []v1alpha1.Hold, r recommender.Resource) bool {
+	return !slices.ContainsFunc(holds, func(h v1alpha1.Hold) bool { return h.Resource == r.String() && h.Reason != resize.ReasonHPA })
 }
 
 // keptOf returns the ranges to store with a target. A resource that is blocked has none.

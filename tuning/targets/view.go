@@ -54,6 +54,9 @@ type View struct {
 	// Kept returns the proof that HPAs keep the number of replicas within a range of requests (autoscale.Holds.Kept); nil:
 	// there is none. The function may be nil.
 	Kept func(container string, r recommender.Resource) *autoscale.Proof
+	// Proposed returns the range of a request that is blocked because attune must not change the target of an HPA
+	// (autoscale.Holds.Proposed); nil: there is none. The function may be nil.
+	Proposed func(container string, r recommender.Resource) *autoscale.Proof
 	// HPABindings are the bindings of HPAs to store (autoscale.Holds.Stored).
 	HPABindings []v1alpha1.HPABinding
 	// Largest is the most that the pods may request, in millicores and bytes, indexed by resource (LargestOf). 0: not

@@ -18,9 +18,10 @@
 - {apiGroups: [{{ $of._2 }}], resources: [{{ $of._0 }}], verbs: [list, watch]}
 {{- end }}
 - {apiGroups: [policy], resources: [poddisruptionbudgets], verbs: [list, watch]}
-- {apiGroups: [autoscaling], resources: [horizontalpodautoscalers], verbs: [list, watch]}
+{{- $scalers := ternary "get, list, watch, patch" "list, watch" .root.Values.hpa.retarget }}
+- {apiGroups: [autoscaling], resources: [horizontalpodautoscalers], verbs: [{{ $scalers }}]}
 - {apiGroups: [autoscaling.k8s.io], resources: [verticalpodautoscalers], verbs: [list, watch]}
-- {apiGroups: [keda.sh], resources: [scaledobjects], verbs: [list, watch]}
+- {apiGroups: [keda.sh], resources: [scaledobjects], verbs: [{{ $scalers }}]}
 - {apiGroups: [events.k8s.io], resources: [events], verbs: [create, patch]}
 - {apiGroups: [""], resources: [events], verbs: [list, watch]}
 - {apiGroups: [attune.io], resources: [attunepolicies], verbs: [list, watch, patch]}

@@ -3,9 +3,12 @@ package output
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
+	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/answers"
+	"attune.io/attune/resize"
 )
 
 // Diff is the answer of diff. Its JSON, with -o json:
@@ -23,7 +26,7 @@ type Diff struct {
 // NewDiff returns an answer without differences.
 func NewDiff() Diff { return Diff{Differences: []Difference{}} }
 
-// Difference is one value of a template that differs from the recommendation.
+// Difference is one value of a template or of an HPA that differs from the recommendation.
 type Difference struct {
 	// Namespace, Kind and Workload identify the workload.
 	Namespace string `json:"namespace"`
@@ -31,20 +34,28 @@ type Difference struct {
 	Kind string `json:"kind"`
 	// Workload is its name.
 	Workload string `json:"workload"`
-	// Container is its name in the pod template.
+	// Container is its name in the pod template. Of an HPA it is the container of the metric; empty: all.
 	Container string `json:"container"`
-	// Field is the path under the container's resources, such as requests.cpu.
+	// HPA is the name of the HorizontalPodAutoscaler whose target differs; empty: a template differs.
+	HPA string `json:"hpa,omitempty"`
+	// Field is the path under the container's resources, such as requests.cpu, or cpu.averageUtilization of an HPA.
 	Field string `json:"field"`
-	// Current is the template's value; null if not set.
+	// Current is the value of the template or the HPA; null if not set.
 	Current *string `json:"current"`
 	// Target is the recommended value.
 	Target string `json:"target"`
 }
 
-// Add appends the differences of one workload.
-func (r *Diff) Add(explained answers.Explanation) {
+// Add appends the differences of one workload. A request on which an HPA scales is among them if the target of the HPA
+// that belongs to it is known: both have to change together.
+func (r *Diff) Add(explained answers.Explanation, bindings []v1alpha1.HPABinding) {
+	bindings = slices.DeleteFunc(slices.Clone(bindings), func(b v1alpha1.HPABinding) bool { return b.RecommendedPercent == 0 })
 	for _, container := range explained.Containers {
-		for _, field := range container.Differences() {
+		var lifted []string
+		if slices.ContainsFunc(bindings, func(b v1alpha1.HPABinding) bool { return b.Container == "" || b.Container == container.Name }) {
+			lifted = []string{resize.ReasonHPA}
+		}
+		for _, field := range container.Differences(lifted...) {
 			r.Differences = append(r.Differences, Difference{
 				Namespace: explained.Workload.Namespace,
 				Kind:      explained.Workload.Kind,
@@ -56,6 +67,13 @@ func (r *Diff) Add(explained answers.Explanation) {
 			})
 		}
 	}
+	for _, b := range bindings {
+		current := strconv.Itoa(int(b.Percent))
+		r.Differences = append(r.Differences, Difference{
+			Namespace: explained.Workload.Namespace, Kind: explained.Workload.Kind, Workload: explained.Workload.Name,
+			Container: b.Container, HPA: b.HPA, Field: b.Resource + ".averageUtilization", Current: &current, Target: strconv.Itoa(int(b.RecommendedPercent)),
+		})
+	}
 }
 
 // Human writes lines in the style of diff -u: a heading for each container, a minus line for the template's value if
@@ -65,18 +83,34 @@ func (r Diff) Human(bool) (string, error) {
 	var shown Difference
 	for _, d := range r.Differences {
 		if !slices.Equal(d.container(), shown.container()) {
-			fmt.Fprintf(&text, "--- %s/%s in namespace %s, container %s: template\n+++ recommended\n", d.Kind, d.Workload, d.Namespace, d.Container)
+			text.WriteString(d.heading())
 			shown = d
 		}
-		if d.Current != nil {
-			fmt.Fprintf(&text, "-resources.%s: %s\n", d.Field, *d.Current)
+		path := "resources." + d.Field
+		if d.HPA != "" {
+			path = "metrics." + d.Field
 		}
-		fmt.Fprintf(&text, "+resources.%s: %s\n", d.Field, d.Target)
+		if d.Current != nil {
+			fmt.Fprintf(&text, "-%s: %s\n", path, *d.Current)
+		}
+		fmt.Fprintf(&text, "+%s: %s\n", path, d.Target)
 	}
 	return text.String(), nil
 }
 
-// container identifies the container of a difference. Human writes one heading for each container.
+// heading names what differs.
+func (d Difference) heading() string {
+	of := ""
+	if d.Container != "" {
+		of = ", container " + d.Container
+	}
+	if d.HPA != "" {
+		return fmt.Sprintf("--- HorizontalPodAutoscaler/%s in namespace %s%s: target\n+++ recommended together with the requests of %s/%s\n", d.HPA, d.Namespace, of, d.Kind, d.Workload)
+	}
+	return fmt.Sprintf("--- %s/%s in namespace %s%s: template\n+++ recommended\n", d.Kind, d.Workload, d.Namespace, of)
+}
+
+// container identifies the container or the HPA of a difference. Human writes one heading for each.
 func (d Difference) container() []string {
-	return []string{d.Namespace, d.Kind, d.Workload, d.Container}
+	return []string{d.Namespace, d.Kind, d.Workload, d.Container, d.HPA}
 }

@@ -1,0 +1,384 @@
+package autoscale
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+
+	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
+)
+
+// OriginalTargetAnnotation is on the HPA or ScaledObject whose target attune rewrites (Rewritten).
+const OriginalTargetAnnotation = "attune.io/original-target"
+
+// leastStabilization is the shortest window of scaleDown, in seconds, with which a target may be rewritten. A rewritten
+// target is too high for at most one sync of the HPA, which the window covers. defaultStabilization is Kubernetes' own.
+const leastStabilization, defaultStabilization = 60, 300
+
+// Rewritten is the value of OriginalTargetAnnotation.
+type Rewritten struct {
+	// Metric is cpu, or cpu/<container> for the metric of a container.
+	Metric string `json:"metric"`
+	// Original is the target of the user, and Written the one that attune wrote.
+	Original int32 `json:"original"`
+	Written  int32 `json:"written"`
+}
+
+// OriginalTarget returns the target of an HPA as its user wrote it, in percent of the original request, for a binding of
+// the HPA to CPU. why says why attune must not rewrite the target; empty: it may.
+func OriginalTarget(hpa *autoscalingv2.HorizontalPodAutoscaler, of Binding) (original int32, why string) {
+	if why := refusal(hpa, of); why != "" {
+		return of.Percent, why
+	}
+	return originalOf(hpa, "HorizontalPodAutoscaler "+hpa.Name, of, of.Percent)
+}
+
+// refusal returns why attune must not rewrite the target of an HPA, whether it belongs to a ScaledObject or not.
+func refusal(hpa *autoscalingv2.HorizontalPodAutoscaler, of Binding) string {
+	name := "HorizontalPodAutoscaler " + hpa.Name
+	switch owner := foreignWriter(hpa); {
+	case of.Resource != recommender.CPU:
+		return "attune rewrites targets of CPU only"
+	case owner != "":
+		return writtenBack(name, owner)
+	case ptr.Deref(hpa.Spec.MinReplicas, 1) < 1:
+		return name + " has minReplicas 0"
+	case metrics(hpa) > 1:
+		return name + " has more than one target of CPU utilization"
+	case stabilization(hpa) < leastStabilization:
+		return fmt.Sprintf("%s waits only %d s before it scales down (behavior.scaleDown.stabilizationWindowSeconds); at least %d s are needed",
+			name, stabilization(hpa), leastStabilization)
+	case of.Percent < 1:
+		return "the target of " + name + " is not set"
+	}
+	return ""
+}
+
+func writtenBack(name, owner string) string {
+	return name + " belongs to " + owner + ", which would write its target back"
+}
+
+// addTarget adds to a binding of an HPA its original target and the object that attune writes: the HPA, or its ScaledObject.
+func (a Autoscalers) addTarget(hpa *autoscalingv2.HorizontalPodAutoscaler, b *Binding, w workload.Workload) {
+	b.owner, b.live = scaledObjectOf(hpa), b.Percent
+	if b.owner == "" {
+		_, b.rewritten = rewrittenOf(hpa)
+		b.Original, b.refused = OriginalTarget(hpa, *b)
+		return
+	}
+	name := "ScaledObject " + b.owner
+	b.Original, b.refused = b.Percent, fmt.Sprintf("%s of HorizontalPodAutoscaler %s has no such target", name, hpa.Name)
+	for i := range a.ScaledObjects {
+		o := &a.ScaledObjects[i]
+		if o.GetName() != b.owner {
+			continue
+		}
+		_, b.rewritten = rewrittenOf(o)
+		for _, of := range ScaledObjectBindings(o, w) {
+			if of.metric() == b.metric() && of.Percent > 0 {
+				b.live = of.Percent
+				b.Original, b.refused = originalOf(o, name, *b, b.live)
+			}
+		}
+		if writer := foreignWriter(o); writer != "" {
+			b.refused = writtenBack(name, writer)
+		}
+	}
+	if why := refusal(hpa, *b); why != "" {
+		b.refused = why
+	}
+}
+
+// scaledObjectOf returns the name of the ScaledObject from which KEDA creates an HPA; empty: a user created the HPA.
+func scaledObjectOf(hpa metav1.Object) string {
+	for _, owner := range hpa.GetOwnerReferences() {
+		if owner.Kind == ScaledObjectKind.Kind {
+			return owner.Name
+		}
+	}
+	return ""
+}
+
+// originalOf returns the original target of an object that may be rewritten, from its annotation and its live target.
+func originalOf(o metav1.Object, name string, of Binding, live int32) (original int32, why string) {
+	stored, found := rewrittenOf(o)
+	switch {
+	case !found:
+		return live, ""
+	case !stored.valid():
+		return live, fmt.Sprintf("the annotation %s of %s is not readable. Check the target, and remove the annotation", OriginalTargetAnnotation, name)
+	case stored.Metric != of.metric():
+		return live, fmt.Sprintf("the annotation %s of %s is for the metric %s. Check the target, and remove the annotation",
+			OriginalTargetAnnotation, name, stored.Metric)
+	case live != stored.Written && live != stored.Original:
+		return live, fmt.Sprintf("the target of %s is %d %%: it was changed after attune had rewritten it from %d %% to %d %%. To continue with %d %% of the original request, remove the annotation %s",
+			name, live, stored.Original, stored.Written, live, OriginalTargetAnnotation)
+	}
+	return stored.Original, ""
+}
+
+// metric is the name of the binding's metric in Rewritten.
+func (b Binding) metric() string {
+	if b.Container == "" {
+		return b.Resource.String()
+	}
+	return b.Resource.String() + "/" + b.Container
+}
+
+// rewrittenOf reads the annotation of an object.
+func rewrittenOf(o metav1.Object) (r Rewritten, found bool) {
+	value, found := o.GetAnnotations()[OriginalTargetAnnotation]
+	if json.Unmarshal([]byte(value), &r) != nil {
+		return Rewritten{}, found
+	}
+	return r, found
+}
+
+// valid reports whether attune could have written the annotation.
+func (r Rewritten) valid() bool { return r.Original >= 1 && r.Written >= 1 && r.Metric != "" }
+
+// metrics counts the targets of CPU utilization of an HPA.
+func metrics(hpa *autoscalingv2.HorizontalPodAutoscaler) (n int) {
+	for i := range hpa.Spec.Metrics {
+		if b, ok := binding(&hpa.Spec.Metrics[i]); ok && b.Resource == recommender.CPU {
+			n++
+		}
+	}
+	return n
+}
+
+func stabilization(hpa *autoscalingv2.HorizontalPodAutoscaler) int32 {
+	if b := hpa.Spec.Behavior; b != nil && b.ScaleDown != nil {
+		return ptr.Deref(b.ScaleDown.StabilizationWindowSeconds, defaultStabilization)
+	}
+	return defaultStabilization
+}
+
+// continuous are programs that write the manifests of their users back: parts of the names under which they write, and
+// the labels and annotations by which they know their objects.
+var continuous = []struct {
+	name     string
+	managers []string
+	marks    []string
+}{
+	{"Argo CD", []string{"argocd-controller", "argocd-application-controller"}, []string{"argocd.argoproj.io/tracking-id"}},
+	{"Flux", []string{"kustomize-controller", "helm-controller", "flux"},
+		[]string{"kustomize.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/name"}},
+	{"Config Sync", []string{"configsync"}, []string{"configmanagement.gke.io/managed"}},
+	{"Fleet", []string{"fleetagent"}, []string{"objectset.rio.cattle.io/id"}},
+}
+
+// WriterAnnotation keeps the result of foreignWriter in objects of the cache, which have no managed fields.
+const WriterAnnotation = "attune.io/foreign-writer"
+
+// Marks returns the annotations that an HPA or ScaledObject keeps in the cache; nil: none.
+func Marks(o metav1.Object) (marks map[string]string) {
+	if value, ok := o.GetAnnotations()[OriginalTargetAnnotation]; ok {
+		podview.SetIn(&marks, OriginalTargetAnnotation, value)
+	}
+	if writer := foreignWriter(o); writer != "" {
+		podview.SetIn(&marks, WriterAnnotation, writer)
+	}
+	return marks
+}
+
+// foreignWriter returns which program or object writes the spec of an object back; empty: none is known. KEDA's
+// ScaledObject is none: attune writes the ScaledObject instead.
+func foreignWriter(o metav1.Object) string {
+	if writer := o.GetAnnotations()[WriterAnnotation]; writer != "" {
+		return writer
+	}
+	for _, owner := range o.GetOwnerReferences() {
+		if owner.Kind != ScaledObjectKind.Kind {
+			return owner.Kind + " " + owner.Name
+		}
+	}
+	for _, program := range continuous {
+		marked := func(mark string) bool {
+			_, label := o.GetLabels()[mark]
+			_, annotation := o.GetAnnotations()[mark]
+			return label || annotation
+		}
+		writes := func(f metav1.ManagedFieldsEntry) bool {
+			return slices.ContainsFunc(program.managers, func(m string) bool { return strings.Contains(f.Manager, m) }) &&
+				f.FieldsV1 != nil && strings.Contains(f.FieldsV1.GetRawString(), `"f:spec"`)
+		}
+		// KEDA copies the labels and annotations of a ScaledObject to its HPA, which it alone writes.
+		if scaledObjectOf(o) == "" && (slices.ContainsFunc(program.marks, marked) || slices.ContainsFunc(o.GetManagedFields(), writes)) {
+			return program.name
+		}
+	}
+	return ""
+}
+
+// Written returns the object whose target attune writes for an HPA: the HPA, or its ScaledObject.
+func (b Binding) Written() (schema.GroupVersionKind, string) {
+	if b.owner != "" {
+		return ScaledObjectKind, b.owner
+	}
+	return autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"), b.HPA
+}
+
+// Live returns the target of the object that attune writes, in percent. KEDA copies the one of a ScaledObject to its HPA
+// (Percent) a moment later.
+func (f *Follower) Live() int32 { return f.live }
+
+// Counts reports whether the HPA divides by the request of a container.
+func (f *Follower) Counts(container string) bool { return f.binds(container, f.Resource) }
+
+// Request returns the mean request of some pods of the workload, in millicores.
+func (f *Follower) Request(pods []*corev1.Pod) float64 {
+	present, why := (&Fleet{Pods: pods}).present(f.Container, f.Resource)
+	if why != "" {
+		return f.Present
+	}
+	return sum(present)
+}
+
+// Await returns the holds in which the requests of the follower do not change at present, and why.
+func (h Holds) Await(why string) Holds {
+	h.waits = why
+	return h
+}
+
+// Rewrite is a change of the target of an HPA or ScaledObject, together with its annotation.
+type Rewrite struct {
+	// From and To are targets in percent.
+	From, To int32
+	// Patch is a JSON patch that fails if the object has changed since it was read.
+	Patch []byte
+}
+
+// Rewrite returns the change that gives an object, as just read from the API server, a target. nil: it has it. An error
+// says why the object must not be changed; it may be another one than the cache showed.
+func (b Binding) Rewrite(o *unstructured.Unstructured, to int32) (*Rewrite, error) {
+	name := o.GetKind() + " " + o.GetName()
+	at, live := targetAt(o, b.metric())
+	if live < 1 || o.GetDeletionTimestamp() != nil {
+		return nil, fmt.Errorf("%s has no target of %s utilization any more, or more than one", name, b.metric())
+	}
+	original, why := originalOf(o, name, b, live)
+	switch {
+	case why != "":
+		return nil, errors.New(why)
+	case original != b.Original:
+		return nil, fmt.Errorf("the target of %s was changed to %d %% a moment ago", name, original)
+	case to == original:
+		return rewrite(o, at, live, to, Rewritten{})
+	case foreignWriter(o) != "":
+		return nil, errors.New(writtenBack(name, foreignWriter(o)))
+	}
+	return rewrite(o, at, live, to, Rewritten{b.metric(), original, to})
+}
+
+// Restore returns the change that gives an object its original target back and removes the annotation; nil: it has none.
+// A target that attune did not write stays.
+func Restore(o *unstructured.Unstructured) (*Rewrite, error) {
+	stored, found := rewrittenOf(o)
+	if !found || scaledObjectOf(o) != "" { // KEDA copies the annotation of a ScaledObject to its HPA
+		return nil, nil
+	}
+	at, live := targetAt(o, stored.Metric)
+	to := live
+	if stored.valid() && live == stored.Written {
+		to = stored.Original
+	}
+	return rewrite(o, at, live, to, Rewritten{})
+}
+
+// rewrite returns a change; nil if there is none. An annotation without a metric is removed.
+func rewrite(o *unstructured.Unstructured, at string, from, to int32, note Rewritten) (*Rewrite, error) {
+	type operation struct {
+		Op    string `json:"op"`
+		Path  string `json:"path"`
+		Value any    `json:"value,omitempty"`
+	}
+	value := func(percent int32) any {
+		if o.GetKind() == ScaledObjectKind.Kind {
+			return strconv.Itoa(int(percent))
+		}
+		return percent
+	}
+	// The API server rejects another version of the object as a conflict.
+	patch := []operation{{"test", "/metadata/uid", o.GetUID()}, {"replace", "/metadata/resourceVersion", o.GetResourceVersion()}}
+	unchanged := len(patch)
+	if from != to {
+		patch = append(patch, operation{"test", at, value(from)}, operation{"replace", at, value(to)})
+	}
+	path := "/metadata/annotations/" + strings.ReplaceAll(OriginalTargetAnnotation, "/", "~1")
+	stored, found := rewrittenOf(o)
+	switch {
+	case note.Metric != "" && (!found || stored != note):
+		text, err := json.Marshal(note)
+		if err != nil {
+			return nil, err
+		}
+		if o.GetAnnotations() == nil {
+			patch = append(patch, operation{"add", "/metadata/annotations", map[string]string{}})
+		}
+		patch = append(patch, operation{"add", path, string(text)})
+	case note.Metric == "" && found:
+		patch = append(patch, operation{Op: "remove", Path: path})
+	}
+	if len(patch) == unchanged {
+		return nil, nil
+	}
+	text, err := json.Marshal(patch)
+	return &Rewrite{From: from, To: to, Patch: text}, err
+}
+
+// targetAt returns where an HPA or ScaledObject has the target of a metric, and the target in percent; 0: it has none, or
+// more than one.
+func targetAt(o *unstructured.Unstructured, metric string) (path string, percent int32) {
+	root, read := "metrics", hpaTarget
+	if o.GetKind() == ScaledObjectKind.Kind {
+		root, read = "triggers", triggerTarget
+	}
+	field, _, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", root)
+	list, _ := field.([]any)
+	for i := range list {
+		of, _ := list[i].(map[string]any)
+		below, b, ok := read(of)
+		switch {
+		case !ok || b.Resource != recommender.CPU || b.metric() != metric:
+		case path != "":
+			return "", 0
+		default:
+			path, percent = fmt.Sprintf("/spec/%s/%d/%s", root, i, below), b.Percent
+		}
+	}
+	return path, percent
+}
+
+// hpaTarget reads one metric of an HPA, and where it has its target.
+func hpaTarget(of map[string]any) (below string, b Binding, ok bool) {
+	var m autoscalingv2.MetricSpec
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(of, &m); err != nil {
+		return "", b, false
+	}
+	b, ok = binding(&m)
+	below = "resource/target/averageUtilization"
+	if b.Container != "" {
+		below = "containerResource/target/averageUtilization"
+	}
+	return below, b, ok
+}
+
+// triggerTarget reads one trigger of a ScaledObject, and where it has its target.
+func triggerTarget(of map[string]any) (below string, b Binding, ok bool) {
+	b, ok = triggerBinding(of)
+	return "metadata/value", b, ok
+}

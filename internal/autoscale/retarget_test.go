@@ -1,0 +1,289 @@
+package autoscale_test
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+
+	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/recommender"
+)
+
+// hpaAt is an HPA at a target, with the annotation of attune if it is not empty.
+func hpaAt(target int32, annotation string) autoscalingv2.HorizontalPodAutoscaler {
+	of := hpa("web", ofPods("cpu", utilization(target)))
+	if annotation != "" {
+		of.Annotations = map[string]string{autoscale.OriginalTargetAnnotation: annotation}
+	}
+	return of
+}
+
+func TestOriginalTargetOfAnHPA(t *testing.T) {
+	type change = func(*autoscalingv2.HorizontalPodAutoscaler)
+	fields := func(manager, raw string) change {
+		return func(h *autoscalingv2.HorizontalPodAutoscaler) {
+			h.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: manager, FieldsV1: metav1.NewFieldsV1(raw)}}
+		}
+	}
+	const metrics = `{"f:spec":{"f:metrics":{}}}`
+	mark := func(name string) change {
+		return func(h *autoscalingv2.HorizontalPodAutoscaler) { metav1.SetMetaDataLabel(&h.ObjectMeta, name, "x") }
+	}
+	owned := func(kind string) change {
+		return func(h *autoscalingv2.HorizontalPodAutoscaler) {
+			h.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.org/v1", Kind: kind, Name: "shop"}}
+		}
+	}
+	window := func(seconds *int32) change {
+		return func(h *autoscalingv2.HorizontalPodAutoscaler) {
+			h.Spec.Behavior = &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleDown: &autoscalingv2.HPAScalingRules{StabilizationWindowSeconds: seconds}}
+		}
+	}
+	for _, tc := range []struct {
+		name     string
+		target   int32
+		stored   string
+		change   change
+		original int32
+		why      string
+	}{
+		{"never rewritten", 70, "", nil, 70, ""},
+		{"rewritten", 85, `{"metric":"cpu","original":70,"written":85}`, nil, 70, ""},
+		{"set back by a user", 70, `{"metric":"cpu","original":70,"written":85}`, nil, 70, ""},
+		{"changed by a user", 60, `{"metric":"cpu","original":70,"written":85}`, nil, 60, "it was changed after attune had rewritten it from 70 % to 85 %"},
+		{"an annotation that is no JSON", 85, `70`, nil, 85, "is not readable"},
+		{"an annotation without figures", 85, `{"metric":"cpu"}`, nil, 85, "is not readable"},
+		{"an annotation of a container", 85, `{"metric":"cpu/app","original":70,"written":85}`, nil, 85, "is for the metric cpu/app"},
+		{"no target", 0, "", nil, 0, "is not set"},
+		{"minReplicas 0", 70, "", func(h *autoscalingv2.HorizontalPodAutoscaler) { h.Spec.MinReplicas = ptr.To[int32](0) }, 70, "has minReplicas 0"},
+		{"two targets of CPU", 70, "", func(h *autoscalingv2.HorizontalPodAutoscaler) {
+			h.Spec.Metrics = append(h.Spec.Metrics, ofContainer("app", "cpu", utilization(60)))
+		}, 70, "more than one target of CPU utilization"},
+		{"a target of memory too", 70, "", func(h *autoscalingv2.HorizontalPodAutoscaler) {
+			h.Spec.Metrics = append(h.Spec.Metrics, ofPods("memory", utilization(60)))
+		}, 70, ""},
+		{"no window", 70, "", window(nil), 70, ""},
+		{"a window of a minute", 70, "", window(ptr.To[int32](60)), 70, ""},
+		{"a shorter window", 70, "", window(ptr.To[int32](59)), 70, "waits only 59 s"},
+		{"written by Argo CD", 70, "", fields("argocd-controller", metrics), 70, "belongs to Argo CD"},
+		{"its labels written by Argo CD", 70, "", fields("argocd-controller", `{"f:metadata":{}}`), 70, ""},
+		{"written by Flux", 70, "", fields("kustomize-controller", metrics), 70, "belongs to Flux"},
+		{"written by kubectl", 70, "", fields("kubectl-client-side-apply", metrics), 70, ""},
+		{"tracked by Argo CD", 70, "", mark("argocd.argoproj.io/tracking-id"), 70, "belongs to Argo CD"},
+		{"of a HelmRelease of Flux", 70, "", mark("helm.toolkit.fluxcd.io/name"), 70, "belongs to Flux"},
+		{"of a Helm chart", 70, "", mark("app.kubernetes.io/managed-by"), 70, ""},
+		{"of a ScaledObject", 70, "", owned("ScaledObject"), 70, ""},
+		{"of a custom object", 70, "", owned("Shop"), 70, "belongs to Shop shop"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			of := hpaAt(tc.target, tc.stored)
+			if tc.change != nil {
+				tc.change(&of)
+			}
+			bindings := autoscale.Bindings(&of, web())
+			require.NotEmpty(t, bindings)
+			original, why := autoscale.OriginalTarget(&of, bindings[0])
+			assert.Equal(t, tc.original, original)
+			if tc.why == "" {
+				assert.Empty(t, why)
+			} else {
+				assert.Contains(t, why, tc.why)
+			}
+		})
+	}
+	of := hpa("web", ofContainer("app", "cpu", utilization(85)), ofPods("memory", utilization(60)))
+	of.Annotations = map[string]string{autoscale.OriginalTargetAnnotation: `{"metric":"cpu/app","original":70,"written":85}`}
+	original, why := autoscale.OriginalTarget(&of, autoscale.Bindings(&of, web())[0])
+	assert.Equal(t, int32(70), original)
+	assert.Empty(t, why)
+	_, why = autoscale.OriginalTarget(&of, autoscale.Bindings(&of, web())[1])
+	assert.Equal(t, "attune rewrites targets of CPU only", why)
+}
+
+// object converts an HPA as the API server returns it.
+func object(t *testing.T, of autoscalingv2.HorizontalPodAutoscaler) *unstructured.Unstructured {
+	t.Helper()
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&of)
+	require.NoError(t, err)
+	o := &unstructured.Unstructured{Object: fields}
+	o.SetGroupVersionKind(autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"))
+	o.SetUID("uid-1")
+	o.SetResourceVersion("7")
+	return o
+}
+
+// patched applies a JSON patch as the API server does.
+func patched(t *testing.T, o *unstructured.Unstructured, patch []byte) *unstructured.Unstructured {
+	t.Helper()
+	operations, err := jsonpatch.DecodePatch(patch)
+	require.NoError(t, err)
+	before, err := o.MarshalJSON()
+	require.NoError(t, err)
+	after, err := operations.Apply(before)
+	require.NoError(t, err, string(patch))
+	next := &unstructured.Unstructured{}
+	require.NoError(t, next.UnmarshalJSON(after))
+	return next
+}
+
+// targets are the target and the annotation of an object.
+func targets(o *unstructured.Unstructured) (string, string) {
+	list, _, _ := unstructured.NestedSlice(o.Object, "spec", "metrics")
+	path := []string{"resource", "target", "averageUtilization"}
+	if o.GetKind() == "ScaledObject" {
+		list, _, _ = unstructured.NestedSlice(o.Object, "spec", "triggers")
+		path = []string{"metadata", "value"}
+	}
+	for _, entry := range list {
+		of := entry.(map[string]any)
+		if _, container := of["containerResource"]; container {
+			path[0] = "containerResource"
+		}
+		if value, found, _ := unstructured.NestedFieldNoCopy(of, path...); found {
+			return fmt.Sprint(value), o.GetAnnotations()[autoscale.OriginalTargetAnnotation]
+		}
+	}
+	return "", ""
+}
+
+func scaledTo(value, annotation string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"scaleTargetRef": map[string]any{"name": "web"},
+		"triggers": []any{
+			map[string]any{"type": "cron", "metadata": map[string]any{"timezone": "UTC"}},
+			map[string]any{"type": "cpu", "metricType": "Utilization", "metadata": map[string]any{"value": value}},
+		},
+	}}}
+	o.SetGroupVersionKind(autoscale.ScaledObjectKind)
+	o.SetName("web")
+	o.SetUID("uid-1")
+	o.SetResourceVersion("7")
+	if annotation != "" {
+		o.SetAnnotations(map[string]string{autoscale.OriginalTargetAnnotation: annotation})
+	}
+	return o
+}
+
+// States of an HPA or ScaledObject and the target that its pods need, with what is written.
+func TestRewriteOfATarget(t *testing.T) {
+	const note = `{"metric":"cpu","original":70,"written":85}`
+	argo := func(o *unstructured.Unstructured) {
+		o.SetAnnotations(map[string]string{"argocd.argoproj.io/tracking-id": "x", autoscale.OriginalTargetAnnotation: note})
+	}
+	for _, tc := range []struct {
+		name     string
+		live     int32
+		stored   string
+		change   func(*unstructured.Unstructured)
+		original int32
+		to       int32
+		// target and stored afterwards; empty: nothing is written.
+		target, after string
+		why           string
+	}{
+		{"raised at first", 70, "", nil, 70, 85, "85", note, ""},
+		{"has it already", 85, note, nil, 70, 85, "", "", ""},
+		{"raised again", 85, note, nil, 70, 88, "88", `{"metric":"cpu","original":70,"written":88}`, ""},
+		{"back to the original", 85, note, nil, 70, 70, "70", "", ""},
+		{"never changed", 70, "", nil, 70, 70, "", "", ""},
+		{"set back by a user, pods still lowered", 70, note, nil, 70, 85, "85", note, ""},
+		{"set back by a user, pods back too", 70, note, nil, 70, 70, "70", "", ""},
+		{"changed by a user", 60, note, nil, 70, 85, "", "", "was changed after attune had rewritten it"},
+		{"changed by a user before attune did", 60, "", nil, 70, 85, "", "", "was changed to 60 % a moment ago"},
+		{"Argo CD took it over", 85, note, argo, 70, 88, "", "", "belongs to Argo CD"},
+		{"Argo CD took it over, pods back", 85, note, argo, 70, 70, "70", "", ""},
+		{"is being deleted", 70, "", func(o *unstructured.Unstructured) { o.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)}) }, 70, 85, "", "", "has no target"},
+	} {
+		for kind, of := range map[string]*unstructured.Unstructured{
+			"HPA":          object(t, hpaAt(tc.live, tc.stored)),
+			"ScaledObject": scaledTo(strconv.Itoa(int(tc.live)), tc.stored),
+		} {
+			t.Run(tc.name+" "+kind, func(t *testing.T) {
+				if tc.change != nil {
+					tc.change(of)
+				}
+				b := autoscale.Binding{HPA: "web", Resource: recommender.CPU, Original: tc.original}
+				change, err := b.Rewrite(of, tc.to)
+				if tc.why != "" {
+					assert.ErrorContains(t, err, tc.why)
+					return
+				}
+				require.NoError(t, err)
+				if tc.target == "" {
+					assert.Nil(t, change)
+					return
+				}
+				require.NotNil(t, change)
+				next := patched(t, of, change.Patch)
+				target, note := targets(next)
+				assert.Equal(t, tc.target, target)
+				assert.Equal(t, tc.after, note)
+				again, err := b.Rewrite(next, tc.to)
+				require.NoError(t, err)
+				assert.Nil(t, again, "once is enough")
+				assert.Contains(t, string(change.Patch), `{"op":"replace","path":"/metadata/resourceVersion","value":"7"}`)
+			})
+		}
+	}
+}
+
+func TestRewriteFindsItsMetric(t *testing.T) {
+	of := hpa("web", ofPods("memory", utilization(60)), ofContainer("proxy", "cpu", utilization(50)), ofContainer("app", "cpu", utilization(70)))
+	b := autoscale.Binding{HPA: "web", Container: "app", Resource: recommender.CPU, Original: 70}
+	change, err := b.Rewrite(object(t, of), 85)
+	require.NoError(t, err)
+	require.NotNil(t, change)
+	assert.Contains(t, string(change.Patch), `{"op":"test","path":"/spec/metrics/2/containerResource/target/averageUtilization","value":70}`)
+	of.Spec.Metrics = append(of.Spec.Metrics, of.Spec.Metrics[2])
+	_, err = b.Rewrite(object(t, of), 85)
+	assert.ErrorContains(t, err, "has no target of cpu/app utilization any more, or more than one")
+}
+
+func TestRestoreOfATarget(t *testing.T) {
+	const note = `{"metric":"cpu","original":70,"written":85}`
+	for _, tc := range []struct {
+		name         string
+		live         int32
+		stored       string
+		target, rest string
+	}{
+		{"rewritten", 85, note, "70", ""},
+		{"set back by a user", 70, note, "70", ""},
+		{"changed by a user", 60, note, "60", ""},
+		{"not readable", 85, "70", "85", ""},
+		{"never rewritten", 70, "", "", ""},
+	} {
+		for kind, of := range map[string]*unstructured.Unstructured{
+			"HPA":          object(t, hpaAt(tc.live, tc.stored)),
+			"ScaledObject": scaledTo(strconv.Itoa(int(tc.live)), tc.stored),
+		} {
+			t.Run(tc.name+" "+kind, func(t *testing.T) {
+				change, err := autoscale.Restore(of)
+				require.NoError(t, err)
+				if tc.target == "" {
+					assert.Nil(t, change)
+					return
+				}
+				require.NotNil(t, change)
+				target, note := targets(patched(t, of, change.Patch))
+				assert.Equal(t, tc.target, target)
+				assert.Equal(t, tc.rest, note)
+			})
+		}
+	}
+	keda := hpaAt(85, note)
+	keda.OwnerReferences = []metav1.OwnerReference{{Kind: "ScaledObject", Name: "web"}}
+	change, err := autoscale.Restore(object(t, keda))
+	require.NoError(t, err)
+	assert.Nil(t, change, "KEDA writes the HPA")
+}

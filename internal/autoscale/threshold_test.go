@@ -1,0 +1,230 @@
+package autoscale_test
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
+)
+
+// retargets is fleet with the setting Retarget for CPU, and a history that proves no other request.
+func retargets(pods ...map[string]string) autoscale.Fleet {
+	f := fleet(running(pods...), quiet(2, 2000))
+	f.Retargets = func(_ string, r recommender.Resource) bool { return r == cpu }
+	return f
+}
+
+// mayWrite are the holds of HPAs that the operator may change.
+func mayWrite(hpas ...autoscalingv2.HorizontalPodAutoscaler) autoscale.Holds {
+	return autoscale.Autoscalers{HPAs: hpas, MayRetarget: true}.Of(web())
+}
+
+// changed is an HPA whose target attune changed.
+func changed(original, written, live string) autoscalingv2.HorizontalPodAutoscaler {
+	h := hpa("web", ofPods("cpu", utilization(70)))
+	h.Annotations = map[string]string{autoscale.OriginalTargetAnnotation: `{"metric":"cpu","original":` + original + `,"written":` + written + `}`}
+	_ = json.Unmarshal([]byte(live), h.Spec.Metrics[0].Resource.Target.AverageUtilization)
+	return h
+}
+
+// TestRetargetNeedsNoHistory: the HPA scales at 70 % of 1000m. The target may be 30 % to 90 %, so the request 778m to 2333m.
+func TestRetargetNeedsNoHistory(t *testing.T) {
+	usual := hpa("web", ofPods("cpu", utilization(70)))
+	f := retargets(map[string]string{"app": "1"})
+	f.Past, f.Read = nil, false
+	holds := mayWrite(usual).Keep([]string{"app"}, nil, f)
+	assert.Nil(t, holds.On("app", cpu))
+	proof := holds.Kept("app", cpu)
+	require.NotNil(t, proof)
+	assert.Equal(t, [2]recommender.Amount{778, 2333}, [2]recommender.Amount{proof.Least, proof.Most})
+	assert.Equal(t, v1alpha1.KeptRequest{
+		Resource: "cpu", Least: proof.Stored.Least, Most: proof.Stored.Most, HPAs: []string{"web"}, By: v1alpha1.HPARetarget, OriginalPercent: 70,
+		Digest: proof.Stored.Digest, Since: metav1.NewTime(at), ValidUntil: metav1.NewTime(at.Add(24 * time.Hour)),
+	}, proof.Stored)
+	assert.Equal(t, "778m", proof.Stored.Least.String())
+	assert.EqualValues(t, 778, holds.Gate([]v1alpha1.ContainerTarget{{Name: "app"}}, nil, at)["app"].Kept[cpu].Least)
+	assert.Nil(t, holds.Proposed("app", cpu), "it is granted")
+
+	follower := holds.Follower()
+	require.NotNil(t, follower)
+	assert.Equal(t, "web", follower.HPA)
+	assert.EqualValues(t, 1000, follower.Present)
+	for request, target := range map[float64]int32{1000: 70, 800: 88, 778: 90, 500: 90, 2000: 35, 9000: 30, 0: 70} {
+		assert.Equal(t, target, follower.At(request), request)
+	}
+}
+
+// TestRetargetKeepsTheThreshold: for each request of the range, the target of the request is less than 0.5 percentage points
+// away from what the HPA of the user scales at, and between 30 % and 90 %.
+func TestRetargetKeepsTheThreshold(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		percent, original := int32(1+random.IntN(150)), recommender.Amount(10+random.IntN(8000))
+		f := retargets(map[string]string{"app": recommender.Format(cpu, original)})
+		f.Original = func(string, recommender.Resource) recommender.Amount { return original }
+		holds := mayWrite(hpa("web", ofPods("cpu", utilization(percent)))).Keep([]string{"app"}, nil, f)
+		proof := holds.Kept("app", cpu)
+		require.NotNil(t, proof, "%d %% of %d", percent, original)
+		assert.True(t, proof.Contains(original), "%d %% of %d: from %d to %d", percent, original, proof.Least, proof.Most)
+		for _, request := range []recommender.Amount{proof.Least, original, proof.Most, proof.Least + recommender.Amount(random.Int64N(int64(proof.Most-proof.Least)+1))} {
+			target := holds.Follower().At(float64(request))
+			assert.InDelta(t, 100*float64(percent)*float64(original)/100/float64(request), target, 0.5+1e-6, "%d %% of %d with %d", percent, original, request)
+			assert.True(t, target >= min(30, percent) && target <= max(90, percent), "%d %% of %d with %d: %d", percent, original, request, target)
+		}
+	}
+}
+
+// TestRetargetDividesTheRangeOfAPod: any mix of requests within the parts has a sum within the range.
+func TestRetargetDividesTheRangeOfAPod(t *testing.T) {
+	pod := map[string]string{"app": "1", "side": "200m", "proxy": "300m"}
+	holds := mayWrite(hpa("web", ofPods("cpu", utilization(60)))).Keep([]string{"app", "side"}, nil, retargets(pod, pod))
+	app, side := holds.Kept("app", cpu), holds.Kept("side", cpu)
+	require.NotNil(t, app)
+	require.NotNil(t, side)
+	// 60 % of 1500m: the request of a pod is 1000m to 3000m, of which proxy has 300m.
+	assert.EqualValues(t, 700*1000/1200+1, app.Least)
+	assert.EqualValues(t, 700*200/1200+1, side.Least)
+	assert.EqualValues(t, 2700*1000/1200, app.Most)
+	assert.EqualValues(t, 90, holds.Follower().At(float64(app.Least+side.Least+300)))
+	assert.EqualValues(t, 30, holds.Follower().At(float64(app.Most+side.Most+300)))
+	assert.EqualValues(t, 500, app.Retarget.Others)
+
+	resized := map[string]string{"app": "700m", "side": "150m", "proxy": "300m"}
+	again := mayWrite(changed("60", "78", "78")).Keep([]string{"app", "side"}, nil, retargets(resized, pod))
+	assert.Equal(t, app.Stored.Digest, again.Kept("app", cpu).Stored.Digest, "neither resizes nor its own target change it")
+	assert.Equal(t, app.Least, again.Kept("app", cpu).Least)
+}
+
+// TestRetargetRefusals: the request is blocked, and the message says why. A range that the history proves takes its place.
+// Where only the right to write is missing, the range is proposed.
+func TestRetargetRefusals(t *testing.T) {
+	usual := hpa("web", ofPods("cpu", utilization(70)))
+	argo := hpa("web", ofPods("cpu", utilization(70)))
+	argo.Annotations = map[string]string{"argocd.argoproj.io/tracking-id": "shop:apps/web"}
+	memoryToo := hpa("web", ofPods("cpu", utilization(70)), ofPods("memory", utilization(70)))
+	zero := hpa("web", ofPods("cpu", utilization(70)))
+	zero.Spec.MinReplicas = ptr.To[int32](0)
+	plain := map[string]string{"app": "1"}
+	for what, c := range map[string]struct {
+		hpas     []autoscalingv2.HorizontalPodAutoscaler
+		denied   bool
+		pod      map[string]string
+		why      string
+		proposed bool
+	}{
+		"no right":                       {hpas: []autoscalingv2.HorizontalPodAutoscaler{usual}, denied: true, why: "attune may not change its target. Set the chart value hpa.retarget: true", proposed: true},
+		"Argo CD":                        {hpas: []autoscalingv2.HorizontalPodAutoscaler{argo}, why: "HorizontalPodAutoscaler web belongs to Argo CD", proposed: true},
+		"two HPAs":                       {hpas: []autoscalingv2.HorizontalPodAutoscaler{usual, hpa("web2", ofPods("cpu", utilization(70)))}, why: "2 targets of CPU utilization scale the workload"},
+		"two metrics":                    {hpas: []autoscalingv2.HorizontalPodAutoscaler{hpa("web", ofPods("cpu", utilization(70)), ofContainer("side", "cpu", utilization(50)))}, why: "2 targets of CPU utilization scale the workload"},
+		"no target":                      {hpas: []autoscalingv2.HorizontalPodAutoscaler{hpa("web", ofPods("cpu", autoscalingv2.MetricTarget{}))}, why: "the target of HorizontalPodAutoscaler web is not known"},
+		"minReplicas 0":                  {hpas: []autoscalingv2.HorizontalPodAutoscaler{zero}, why: "HorizontalPodAutoscaler web has minReplicas 0"},
+		"changed target":                 {hpas: []autoscalingv2.HorizontalPodAutoscaler{changed("70", "85", "60")}, why: "the target of HorizontalPodAutoscaler web is 60 %: it was changed after", proposed: true},
+		"no request of a neighbour":      {hpas: []autoscalingv2.HorizontalPodAutoscaler{usual}, pod: map[string]string{"app": "1", "proxy": ""}, why: "container proxy of pod web-1 has no cpu request"},
+		"no request in the template":     {hpas: []autoscalingv2.HorizontalPodAutoscaler{usual}, pod: map[string]string{"proxy": "1"}, why: "the template of container proxy has no cpu request, to which the target belongs"},
+		"a target of memory is no other": {hpas: []autoscalingv2.HorizontalPodAutoscaler{memoryToo}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			pod, name := c.pod, "app"
+			if pod == nil {
+				pod = plain
+			} else if pod["app"] == "" {
+				name = "proxy"
+			}
+			of := autoscale.Autoscalers{HPAs: c.hpas, MayRetarget: !c.denied}.Of(web())
+			holds := of.Keep([]string{name}, nil, retargets(pod, pod))
+			assert.Equal(t, c.proposed, holds.Proposed(name, cpu) != nil)
+			if c.why == "" {
+				assert.Nil(t, holds.On(name, cpu))
+				return
+			}
+			assert.Nil(t, holds.Kept(name, cpu))
+			assert.Nil(t, holds.Follower())
+			hold := holds.On(name, cpu)
+			require.NotNil(t, hold)
+			assert.EqualValues(t, resize.ReasonHPA, hold.Reason)
+			assert.Contains(t, hold.Message, c.why)
+			assert.NotContains(t, hold.Message, "Use averageValue")
+			if !c.proposed {
+				return
+			}
+			proven := retargets(pod, pod)
+			proven.Past = fleet(nil, quiet(2, 300)).Past
+			holds = of.Keep([]string{name}, nil, proven)
+			require.NotNil(t, holds.Kept(name, cpu), "the history proves a range")
+			assert.Empty(t, holds.Kept(name, cpu).Stored.By)
+			assert.Nil(t, holds.Follower())
+			assert.Nil(t, holds.Proposed(name, cpu))
+		})
+	}
+}
+
+// TestStoredRetarget: a stored range stands while the original target, the template and the settings are the same. Neither a
+// resize nor attune's own target makes it void. The follower does not need it.
+func TestStoredRetarget(t *testing.T) {
+	usual := hpa("web", ofPods("cpu", utilization(70)))
+	f := retargets(map[string]string{"app": "1"})
+	row := mayWrite(usual).Keep([]string{"app"}, nil, f).Kept("app", cpu).Stored
+	text, err := json.Marshal(row)
+	require.NoError(t, err)
+	var read v1alpha1.KeptRequest
+	require.NoError(t, json.Unmarshal(text, &read))
+	stored := []v1alpha1.ContainerTarget{{Name: "app", Kept: []v1alpha1.KeptRequest{read}}}
+	f.Past = nil // the workload loop has no history
+	stands := func(h autoscale.Holds, f autoscale.Fleet) string {
+		h = h.WithKept(stored, f)
+		if hold := h.On("app", cpu); hold != nil {
+			assert.Nil(t, h.Kept("app", cpu))
+			return hold.Message
+		}
+		assert.EqualValues(t, 778, h.Kept("app", cpu).Least)
+		assert.NotNil(t, h.Follower())
+		return ""
+	}
+	assert.Empty(t, stands(mayWrite(usual), f))
+	lowered := f
+	lowered.Pods = running(map[string]string{"app": "800m"}, map[string]string{"app": "1"})
+	assert.Empty(t, stands(mayWrite(changed("70", "78", "78")), lowered))
+	strayed := f
+	strayed.Pods = running(map[string]string{"app": "300m"}, map[string]string{"app": "1"})
+	assert.Empty(t, stands(mayWrite(usual), strayed), "the target follows the mean")
+
+	assert.Contains(t, stands(mayWrite(hpa("web", ofPods("cpu", utilization(69)))), f), "have changed since")
+	assert.Contains(t, stands(mayWrite(changed("69", "70", "70")), f), "have changed since")
+	template := f
+	template.Original = func(string, recommender.Resource) recommender.Amount { return 1100 }
+	assert.Contains(t, stands(mayWrite(usual), template), "have changed since")
+	assert.Contains(t, stands(scaled(usual), f), "Set the chart value hpa.retarget: true", "the right is withdrawn")
+	later := f
+	later.Now = at.Add(24 * time.Hour)
+	assert.Contains(t, stands(mayWrite(usual), later), "more than a day ago")
+	assert.NotNil(t, mayWrite(usual).WithKept(stored, later).Follower())
+	early := f
+	early.Now = at.Add(-time.Hour)
+	assert.Contains(t, stands(mayWrite(usual), early), "a clock that was ahead")
+	keep := f
+	keep.Retargets = nil
+	assert.Contains(t, stands(mayWrite(usual), keep), "no range of requests is proven")
+	assert.Nil(t, mayWrite(usual).WithKept(stored, keep).Follower())
+	assert.Contains(t, mayWrite(usual).WithKept(nil, f).WithKept([]v1alpha1.ContainerTarget{{Name: "app"}}, f).On("app", cpu).Message, "has not been computed yet")
+}
+
+// TestStoredBindingsHaveTheOriginalTarget: spec.hpaBindings shows both targets, and keeps them while the HPA is gone.
+func TestStoredBindingsHaveTheOriginalTarget(t *testing.T) {
+	stored := mayWrite(changed("70", "85", "85")).Stored()
+	assert.Equal(t, []v1alpha1.HPABinding{{HPA: "web", Resource: "cpu", Percent: 85, OriginalPercent: 70}}, stored)
+	gone := autoscale.Holds{}.WithStored(stored, at)
+	assert.Equal(t, []v1alpha1.HPABinding{{HPA: "web", Resource: "cpu", Percent: 85, OriginalPercent: 70, Gone: &metav1.Time{Time: at}}}, gone.Stored())
+	assert.Contains(t, gone.On("app", cpu).Message, "(target 85 % of the request, originally 70 %)")
+	assert.Zero(t, mayWrite(hpa("web", ofPods("cpu", utilization(70)))).Stored()[0].OriginalPercent)
+}
