@@ -27,7 +27,7 @@ type targetChange struct {
 	// to is the last target that was written, in percent; 0: none.
 	to int32
 	at time.Time
-	// why is why the target cannot be changed until a time; empty: it can.
+	// why is why the target is not changed until a time; empty: another writer was first.
 	why   string
 	until time.Time
 	wait  time.Duration
@@ -125,7 +125,9 @@ func (c *Controller) changeTarget(ctx context.Context, w *tuning.View, f *autosc
 	kind, name := f.Written()
 	change, err := c.writeTarget(ctx, w, f, to, last)
 	switch {
-	case apierrors.IsConflict(err):
+	case apierrors.IsConflict(err): // the next pass decides on what another writer wrote
+		last.why, last.until = "", w.Now.Add(time.Second)
+		c.memory.targets.Put(key, last)
 		return ""
 	case err != nil:
 		last.wait = max(rejectedFirst, min(2*last.wait, rejectedLast))

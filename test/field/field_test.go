@@ -27,6 +27,8 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"attune.io/attune/api/v1alpha1"
@@ -91,6 +93,9 @@ type example struct {
 	Follows *follows `json:"follows,omitempty"`
 	// HPA is a HorizontalPodAutoscaler that scales the workload.
 	HPA *autoscalingv2.HorizontalPodAutoscalerSpec `json:"hpa,omitempty"`
+	// HPAMeta are the name, marks and owners of the HPA. ScaledObject is the one of KEDA that creates it.
+	HPAMeta      metav1.ObjectMeta `json:"hpaMeta,omitempty"`
+	ScaledObject map[string]any    `json:"scaledObject,omitempty"`
 	// LimitRange is the namespace's; the created pod must fit it.
 	LimitRange []corev1.LimitRangeItem `json:"limitRange,omitempty"`
 	// Quota is the hard part of the namespace's ResourceQuota, of which nothing is used.
@@ -153,6 +158,9 @@ type expectation struct {
 	Least, Most map[string]resource.Quantity
 	// Absent are paths that are not set.
 	Absent []string `json:"absent,omitempty"`
+	// Target is the target of the HPA that follows the request of the created pod, in percent. Recommended is the one that a
+	// user has to write together with the recommended request.
+	Target, Recommended int32
 	// Holds are reasons in the recommendation, by resource; Blocked are those of the admission.
 	Holds, Blocked map[string]string
 }
@@ -261,11 +269,21 @@ func (c *example) run(t *testing.T) {
 	var scalers autoscale.Autoscalers
 	if c.HPA != nil {
 		c.HPA.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: string(c.Kind), Name: w.Name}
-		scalers.HPAs = []autoscalingv2.HorizontalPodAutoscaler{{Spec: *c.HPA}}
+		scalers.HPAs = []autoscalingv2.HorizontalPodAutoscaler{{ObjectMeta: c.HPAMeta, Spec: *c.HPA}}
 	}
-	view := targets.View{
-		Workload: w, Policy: p, Settings: settings, Now: now, Status: c.Status, History: history, Blocked: scalers.Of(w).On, Largest: bound,
+	if c.ScaledObject != nil {
+		scalers.ScaledObjects = []unstructured.Unstructured{{Object: c.ScaledObject}}
 	}
+	view := targets.View{Workload: w, Policy: p, Settings: settings, Now: now, Status: c.Status, History: history, Largest: bound}
+	holds := scalers.Of(w)
+	if settings.KeepsAnyReplicas() { // of three pods with the resources of the template, and without a history of their number
+		scalers.MayRetarget = true
+		holds = scalers.Of(w).Keep(targets.SizedNames(template, settings), nil, autoscale.Fleet{
+			Keeps: settings.KeepsReplicas, Retargets: settings.Retargets, Original: view.OriginalRequest, Read: true, Now: now,
+			Pods: slices.Repeat([]*corev1.Pod{{Spec: c.Pod}}, 3),
+		})
+	}
+	view.Blocked, view.Kept, view.Proposed, view.HPABindings = holds.On, holds.Kept, holds.Proposed, holds.Stored()
 	if c.Follows != nil {
 		c.Follows.read(&view, c.Pod.Containers[0].Name)
 	}
@@ -296,8 +314,27 @@ func (c *example) run(t *testing.T) {
 	out := &corev1.PodTemplateSpec{}
 	require.NoError(t, json.Unmarshal(text, out))
 	c.Expect.check(t, c.Pod.Containers[0].Resources, out.Spec, spec, d)
+	c.Expect.checkTarget(t, holds.Follower(), out.Spec, spec)
 	assert.Equal(t, podview.ClassOf(&corev1.Pod{Spec: c.Pod}), podview.ClassOf(&corev1.Pod{Spec: out.Spec}))
 	c.fits(t, out.Spec)
+}
+
+// checkTarget checks the target of the HPA.
+func (e *expectation) checkTarget(t *testing.T, f *autoscale.Follower, created corev1.PodSpec, spec v1alpha1.AttuneRecommendationSpec) {
+	t.Helper()
+	if e.Target > 0 {
+		require.NotNil(t, f)
+		var sum recommender.Amount
+		for _, c := range created.Containers {
+			sum += podview.AmountIn(recommender.CPU, c.Resources.Requests)
+		}
+		assert.Equal(t, e.Target, f.At(float64(sum)))
+	}
+	if e.Recommended > 0 {
+		assert.Nil(t, f)
+		require.Len(t, spec.HPABindings, 1)
+		assert.Equal(t, e.Recommended, spec.HPABindings[0].RecommendedPercent)
+	}
 }
 
 // facts are what is known about a container of the measured pod.
