@@ -73,7 +73,7 @@ func keptWorld(length time.Duration, of workloadPlan, least, target int32, scrip
 	spec := &p.Policies[0].Spec
 	spec.MetricsSource.HistoryWindow = duration(24 * time.Hour)
 	spec.CPU = &v1alpha1.CPUSettings{ResourceSettings: v1alpha1.ResourceSettings{HPA: ptr(v1alpha1.HPAKeep), MaxChangePercent: ptr(int32(90))}}
-	spec.UpdateStrategy.MaxConcurrentResizes = ptr(intstr.FromString("25%"))
+	spec.UpdateStrategy.MaxConcurrentResizes, spec.UpdateStrategy.Canary.Percentage = ptr(intstr.FromString("25%")), ptr(int32(25))
 	p.Script = func(w *world) {
 		w.shareLoad(0)
 		if script != nil {

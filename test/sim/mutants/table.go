@@ -242,7 +242,7 @@ var mutants = []mutant{
 	},
 	{
 		"P0: a range of an HPA that was changed since", "the digest of the HPAs is not compared",
-		[]edit{{"internal/autoscale/keep.go", "	case row.Digest != h.digest(of, &f):\n", "	case false && row.Digest != h.digest(of, &f):\n"}},
+		[]edit{{"internal/autoscale/keep.go", "row.Digest != h.digest(of, &f):", "false && row.Digest != h.digest(of, &f):"}},
 		"./internal/autoscale TestStoredProofs", failed,
 	},
 	{
