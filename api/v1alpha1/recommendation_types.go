@@ -213,7 +213,7 @@ type ContainerTarget struct {
 	MemoryLimits []MemoryLimit `json:"memoryLimits,omitempty"`
 
 	// Kept lists the ranges of requests with which HorizontalPodAutoscalers keep the number of replicas (cpu.hpa and
-	// memory.hpa: Keep). attune changes such a request only within its range.
+	// memory.hpa: Keep, cpu.hpa: Retarget). attune changes such a request only within its range.
 	// +optional
 	// +listType=map
 	// +listMapKey=resource

@@ -102,7 +102,7 @@ func (r reader) keep(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomme
 	}
 	return holds.Keep(sized, rec.Spec.Containers, autoscale.Fleet{
 		Keeps: pass.settings.KeepsReplicas, Retargets: pass.settings.Retargets, Pods: pods, Read: complete, Now: pass.now,
-		Original: targets.View{Workload: w, Settings: pass.settings, Status: rec.Status}.OriginalRequest,
+		Original: targets.OriginalRequests(targets.View{Workload: w, Settings: pass.settings, Status: rec.Status}),
 		Past: func(container string, of recommender.Resource) autoscale.Past {
 			key := pass.key(w, container)
 			known := r.history.Covered(key, of)

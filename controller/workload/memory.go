@@ -40,11 +40,8 @@ type memory struct {
 	steps           steps
 	pace            pace
 	limit           limit
-	// targets are the last changes of targets of HPAs, by recommendation. If they are lost, a change that was rejected or
-	// set back is sent once more.
-	targets    board.Table[types.NamespacedName, targetChange]
-	samples    samples
-	guardrails guardrailAnswers
+	samples         samples
+	guardrails      guardrailAnswers
 }
 
 // samples are answers of the usage source about memory.
@@ -94,7 +91,7 @@ func (m *memory) forget(name types.NamespacedName) {
 	m.stored.Forget(name)
 	m.steps.record(name, nil)
 	m.pace.Forget(name)
-	m.targets.Forget(name)
+	m.stored.targets.Forget(name)
 	m.meters.fleet.Forget(name)
 }
 

@@ -119,7 +119,7 @@ func (c *Controller) observeAutoscalers(ctx context.Context, w *tuning.View) *re
 		return notKnown(ctx, "autoscalers", err)
 	}
 	settings := w.Policy.Settings
-	original := targets.View{Workload: *w.Workload, Settings: settings, Status: w.Rec.Status}.OriginalRequest
+	original := targets.OriginalRequests(targets.View{Workload: *w.Workload, Settings: settings, Status: w.Rec.Status})
 	if len(w.Rec.Spec.Containers) == 0 { // not sized any more, but pods may still have other requests
 		original = func(container string, of recommender.Resource) recommender.Amount {
 			size, _ := podview.TemplateSize(w.Workload.Template, container)

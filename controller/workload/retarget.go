@@ -118,7 +118,7 @@ func lowestRequests(pods []*corev1.Pod, records []v1alpha1.ResizeRecord) []*core
 // changeTarget writes a target. It returns why it cannot; empty: it could, or another writer was first.
 func (c *Controller) changeTarget(ctx context.Context, w *tuning.View, f *autoscale.Follower, to int32) (why string) {
 	key := client.ObjectKeyFromObject(w.Rec)
-	last := c.memory.targets.Of(key)
+	last := c.memory.stored.targets.Of(key)
 	if w.Now.Before(last.until) {
 		return last.why
 	}
@@ -127,19 +127,19 @@ func (c *Controller) changeTarget(ctx context.Context, w *tuning.View, f *autosc
 	switch {
 	case apierrors.IsConflict(err): // the next pass decides on what another writer wrote
 		last.why, last.until = "", w.Now.Add(time.Second)
-		c.memory.targets.Put(key, last)
+		c.memory.stored.targets.Put(key, last)
 		return ""
 	case err != nil:
 		last.wait = max(rejectedFirst, min(2*last.wait, rejectedLast))
 		last.why, last.until = fmt.Sprintf("the target of %s %s is not changed: %v", kind.Kind, name, err), w.Now.Add(last.wait)
-		c.memory.targets.Put(key, last)
+		c.memory.stored.targets.Put(key, last)
 		log.FromContext(ctx).Info("Cannot change the target of an HPA; trying again", "kind", kind.Kind, "name", name, "after", last.wait, "cause", err.Error())
 		c.Events.Send(w.Rec, nil, event.Warning(v1alpha1.EventTargetNotChanged, "%s", last.why))
 		return last.why
 	case change == nil: // the cache does not show the last change yet
 		return ""
 	}
-	c.memory.targets.Put(key, targetChange{to: to, at: w.Now})
+	c.memory.stored.targets.Put(key, targetChange{to: to, at: w.Now})
 	log.FromContext(ctx).Info("Changed the target of an HPA", "kind", kind.Kind, "name", name, "from", change.From, "to", change.To)
 	c.Events.Send(w.Rec, nil, event.Normal(v1alpha1.EventTargetChanged, "Changed the target CPU utilization of %s %s from %d %% to %d %%, because the pods request %s on average",
 		kind.Kind, name, change.From, change.To, recommender.Format(recommender.CPU, recommender.Amount(f.Request(w.Pods)))))

@@ -27,6 +27,9 @@ import (
 // and a second operator is noticed one change later.
 type stored struct {
 	board.Table[types.NamespacedName, wrote]
+	// targets are the last changes of targets of HPAs. If they are lost, a change that was rejected or set back is sent
+	// once more.
+	targets board.Table[types.NamespacedName, targetChange]
 }
 
 // mostEchoes is how many own writes of one object are recognised: a pass writes at most twice, and their events may

@@ -1,11 +1,13 @@
 // Package autoscale finds out which requests of a workload another autoscaler writes or scales on. attune does not
-// change these, or with the setting Keep only within a range that keeps the number of replicas. The package is pure: callers pass in HorizontalPodAutoscalers and VerticalPodAutoscalers.
+// change these, or only within a range: with the setting Keep one that keeps the number of replicas, with Retarget one
+// that the target of the HPA can follow. The package is pure: callers pass in the autoscalers.
 //
 // target.go compares the target of an autoscaler with a workload and reports whether a VPA sizes the workload (Sizes).
 // horizontal.go reads which requests an HPA scales on (Bindings), keda.go which ones a ScaledObject scales on.
 // stored.go adds the HPAs that went away less than a day ago. keep.go finds the range of requests that keep the number of
-// replicas (Keep). autoscale.go recognizes the VPAs that attune writes (Ours), and combines all into Holds, for the
-// recommender (On) and for the resize gates (Gate). Memory after an OOM kill is an exception (resize.OOMFloor).
+// replicas (Keep), threshold.go the one that a target can follow (Follower), and retarget.go the change of that target.
+// autoscale.go recognizes the VPAs that attune writes (Ours), and combines all into Holds, for the recommender (On) and
+// for the resize gates (Gate). Memory after an OOM kill is an exception (resize.OOMFloor).
 //
 // The package never changes an autoscaler. Start reading with Autoscalers.Of.
 package autoscale
@@ -106,7 +108,7 @@ func (h Holds) On(container string, r recommender.Resource) *recommender.Hold {
 	kept := h.kept[request{container, r}]
 	for _, b := range h.on(request{container, r}) {
 		if kept.proof == nil {
-			return &recommender.Hold{Resource: r, Reason: resize.ReasonHPA, Message: b.because(kept.why) + kept.fix(r)}
+			return &recommender.Hold{Resource: r, Reason: resize.ReasonHPA, Message: b.because(kept.why) + kept.fix(r) + h.leftover(b)}
 		}
 	}
 	return nil

@@ -254,6 +254,18 @@ func (h Holds) Await(why string) Holds {
 	return h
 }
 
+// leftover says that attune changed the target of a binding and has no right any more to restore it, and how to; empty: it
+// did not, or has.
+func (h Holds) leftover(b Binding) string {
+	if h.mayRetarget || !b.rewritten || b.Original == b.live {
+		return ""
+	}
+	kind, name := b.Written()
+	return fmt.Sprintf(". attune changed the target of %s %s from %d %% to %d %% and may not restore it: when the pods have their original requests, "+
+		"set %d %% and remove the annotation %s, with kubectl edit %s %s", kind.Kind, name, b.Original, b.live, b.Original, OriginalTargetAnnotation,
+		strings.ToLower(kind.Kind), name)
+}
+
 // Rewrite is a change of the target of an HPA or ScaledObject, together with its annotation.
 type Rewrite struct {
 	// From and To are targets in percent.

@@ -287,3 +287,52 @@ func TestRestoreOfATarget(t *testing.T) {
 	require.NoError(t, err)
 	assert.Nil(t, change, "KEDA writes the HPA")
 }
+
+// KEDA creates the HPA, and copies the target of the ScaledObject to it a moment later: attune writes the ScaledObject.
+func TestTargetOfAScaledObject(t *testing.T) {
+	const note = `{"metric":"cpu","original":70,"written":85}`
+	of := hpaAt(70, "")
+	of.OwnerReferences = []metav1.OwnerReference{{APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject", Name: "web"}}
+	follower := func(t *testing.T, o *unstructured.Unstructured) (*autoscale.Follower, *recommender.Hold) {
+		t.Helper()
+		_ = unstructured.SetNestedField(o.Object, "web", "spec", "advanced", "horizontalPodAutoscalerConfig", "name")
+		holds := autoscale.Autoscalers{
+			HPAs: []autoscalingv2.HorizontalPodAutoscaler{of}, ScaledObjects: []unstructured.Unstructured{*o}, MayRetarget: true,
+		}.Of(web()).Keep([]string{"app"}, nil, retargets(map[string]string{"app": "1"}))
+		return holds.Follower(), holds.On("app", recommender.CPU)
+	}
+	f, hold := follower(t, scaledTo("85", note))
+	require.NotNil(t, f, "%v", hold)
+	kind, name := f.Written()
+	assert.Equal(t, [2]string{"ScaledObject", "web"}, [2]string{kind.Kind, name})
+	assert.Equal(t, [3]int32{70, 70, 85}, [3]int32{f.Threshold.Target, f.Percent, f.Live()})
+
+	tracked := scaledTo("85", note)
+	tracked.SetLabels(map[string]string{"kustomize.toolkit.fluxcd.io/name": "shop"})
+	f, hold = follower(t, tracked)
+	assert.Nil(t, f)
+	assert.Contains(t, hold.Message, "ScaledObject web belongs to Flux")
+
+	f, hold = follower(t, scaledTo("60", note))
+	assert.Nil(t, f)
+	assert.Contains(t, hold.Message, "the target of ScaledObject web is 60 %: it was changed after attune had rewritten it")
+}
+
+// Without the right, the reason names the target that is left and how to restore it.
+func TestTargetThatMayNotBeRestored(t *testing.T) {
+	holds := func(setting bool, annotation string) string {
+		f := retargets(map[string]string{"app": "1"})
+		if !setting {
+			f.Keeps = func(string, recommender.Resource) bool { return false }
+			f.Retargets = nil
+		}
+		of := autoscale.Autoscalers{HPAs: []autoscalingv2.HorizontalPodAutoscaler{hpaAt(85, annotation)}}.Of(web())
+		return of.Keep([]string{"app"}, nil, f).On("app", recommender.CPU).Message
+	}
+	const note = `{"metric":"cpu","original":70,"written":85}`
+	const left = "attune changed the target of HorizontalPodAutoscaler web from 70 % to 85 % and may not restore it: when the pods have their original requests, " +
+		"set 70 % and remove the annotation attune.io/original-target, with kubectl edit horizontalpodautoscaler web"
+	assert.Contains(t, holds(true, note), left)
+	assert.Contains(t, holds(false, note), left)
+	assert.NotContains(t, holds(true, ""), "restore")
+}

@@ -24,9 +24,7 @@ import (
 const mostDepth, leastLines = 10, 300
 
 // owedSmall are packages with one importer and few lines.
-var owedSmall = []string{
-	"internal/uninstall",
-}
+var owedSmall []string
 
 // onePerIdea are exported names that mean one thing each, and the packages that still define them.
 var onePerIdea = map[string][]string{

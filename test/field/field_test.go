@@ -279,7 +279,7 @@ func (c *example) run(t *testing.T) {
 	if settings.KeepsAnyReplicas() { // of three pods with the resources of the template, and without a history of their number
 		scalers.MayRetarget = true
 		holds = scalers.Of(w).Keep(targets.SizedNames(template, settings), nil, autoscale.Fleet{
-			Keeps: settings.KeepsReplicas, Retargets: settings.Retargets, Original: view.OriginalRequest, Read: true, Now: now,
+			Keeps: settings.KeepsReplicas, Retargets: settings.Retargets, Original: targets.OriginalRequests(view), Read: true, Now: now,
 			Pods: slices.Repeat([]*corev1.Pod{{Spec: c.Pod}}, 3),
 		})
 	}

@@ -94,6 +94,8 @@ func policyRules() []rule {
 		{"spec.memory", []string{`memory: {minAllowed: 900Mi, maxAllowed: 2Gi}`, `memory: {minAllowed: 1024Mi, maxAllowed: 1Gi}`},
 			[]string{`memory: {minAllowed: 2Gi, maxAllowed: 900Mi}`, `memory: {minAllowed: 1G, maxAllowed: 1M}`},
 			"memory.minAllowed must be less than or equal to memory.maxAllowed"},
+		{"spec.memory.hpa", []string{`memory: {hpa: Keep}`, `cpu: {hpa: Retarget}`}, []string{`memory: {hpa: Retarget}`},
+			"memory.hpa Retarget is not one of Block or Keep: only cpu.hpa may be Retarget, e.g. memory.hpa: Keep"},
 
 		{"spec.metricsSource.prometheus.address", []string{fmt.Sprintf(prometheus, "http://prometheus.monitoring:9090"), fmt.Sprintf(prometheus, "https://mimir.example.com/prometheus")},
 			[]string{fmt.Sprintf(prometheus, ""), fmt.Sprintf(prometheus, "prometheus:9090"), fmt.Sprintf(prometheus, "ftp://prometheus"), fmt.Sprintf(prometheus, "http://"), fmt.Sprintf(prometheus, "/prometheus"), fmt.Sprintf(prometheus, "http://a b")},

@@ -3,6 +3,7 @@ package loops
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -52,13 +53,36 @@ func retargetWorld(t *testing.T, settings string) (*world, *bool) {
 	denied := new(bool)
 	w.autoscalers = retargeted{w.direct, denied}
 	w.wire()
-	// The usage at which the HPA scales, 700m of each pod, is never lower, and half a percentage point higher at most.
-	w.passed = func() {
-		if target, mean := w.target(); mean > 0 {
-			assert.GreaterOrEqual(t, float64(target)/100*mean, 700-mean/200, "target %d %%, requests %v", target, w.requests())
-		}
-	}
+	w.passed = func() { scalesNoLower(w) }
 	return w, denied
+}
+
+// scalesNoLower: the HPA scales at 700m of each pod at least, but for the rounding of a whole target.
+func scalesNoLower(w *world) {
+	w.t.Helper()
+	if target, mean := w.target(); mean > 0 {
+		assert.GreaterOrEqual(w.t, float64(target)/100*mean, 700-mean/200, "target %d %%, requests %v", target, w.requests())
+	}
+}
+
+// underRetargetedHPA is a Deployment of three pods that request more CPU than they need, under an HPA.
+func underRetargetedHPA(w *world) {
+	w.autoscalers = retargeted{w.direct, new(bool)}
+	w.wire()
+	pods(3, shape{"cpu=1,memory=512Mi", ""}, shrunk)(w)
+	require.NoError(w.t, w.direct.Create(w.t.Context(), cpuHPA(w.namespace, "web")))
+}
+
+// targets are those of the HPAs of the namespace, with what attune noted about them.
+func (w *world) targets() (all []string) {
+	w.t.Helper()
+	list := &autoscalingv2.HorizontalPodAutoscalerList{}
+	require.NoError(w.t, w.direct.List(w.t.Context(), list, client.InNamespace(w.namespace)))
+	for i := range list.Items {
+		hpa := &list.Items[i]
+		all = append(all, fmt.Sprint(hpa.Name, " ", *hpa.Spec.Metrics[0].Resource.Target.AverageUtilization, " ", hpa.Annotations))
+	}
+	return all
 }
 
 func (w *world) hpa() *autoscalingv2.HorizontalPodAutoscaler {

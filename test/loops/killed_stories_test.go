@@ -72,6 +72,12 @@ var stories = []story{
 		results: []string{"Success ActuationError"},
 	},
 	{
+		// However the operator fares, the HPA never scales at a lower usage of a pod than its user wrote.
+		name: "retargeted", begin: underRetargetedHPA, meanwhile: scalesNoLower,
+		policy:  "updateStrategy: {type: Auto, cooldown: 1m, safetyObservationPeriod: 1m, maxConcurrentResizes: 2}\n" + retargetCPU,
+		results: []string{"Success", "Success", "Success"},
+	},
+	{
 		name: "the policy is deleted in the watch", policy: once + growsFast, begin: onePod(small, grown), meanwhile: deletesPolicy,
 		results: []string{"Success"},
 	},

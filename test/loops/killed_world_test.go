@@ -133,7 +133,7 @@ func (w *world) finished(results int) bool {
 
 func (w *world) ending() ending {
 	rec := w.recommendation()
-	e := ending{Results: results(rec), Finalizers: rec.Finalizers}
+	e := ending{Results: results(rec), Finalizers: rec.Finalizers, Specs: w.targets()}
 	for pod, size := range w.sizes() {
 		e.Specs = append(e.Specs, pod+" "+size)
 	}

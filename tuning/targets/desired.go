@@ -50,7 +50,7 @@ func Desired(v View) v1alpha1.AttuneRecommendationSpec {
 		spec.DataUntil = &metav1.Time{Time: last.UTC().Truncate(time.Second)}
 	}
 	spec.Seed, spec.SeedBlocked = seed(v, spec.Containers)
-	spec.HPABindings = v.recommendedTargets(spec.Containers)
+	spec.HPABindings = recommendedTargets(&v, spec.Containers)
 	if spec.Mode == v1alpha1.UpdateObserve {
 		spec.Containers = progress(spec.Containers)
 	}
@@ -107,8 +107,8 @@ func (v View) inputFor(c *corev1.Container) recommender.Input {
 	for _, r := range recommender.Resources {
 		if proof := v.proof(c.Name, r); proof != nil {
 			input.Kept[r] = &proof.Kept
-		} else if proposed := v.proposed(c.Name, r); proposed != nil {
-			input.Kept[r] = &proposed.Kept // the recommended request belongs to a target that attune would write
+		} else if proof := proposed(&v, c.Name, r); proof != nil {
+			input.Kept[r] = &proof.Kept // the recommended request belongs to a target that attune would write
 		}
 		if input.Held[r] = v.Blocked(c.Name, r); input.Held[r] == nil && v.History.Young && !input.Implausible[r].Blocks() {
 			input.Held[r] = implausible(v.Stored.Containers, c.Name, r)
@@ -129,7 +129,7 @@ func (v View) proof(container string, r recommender.Resource) *autoscale.Proof {
 }
 
 // proposed returns the range of a request that only the missing right to change the target of an HPA blocks, or nil.
-func (v View) proposed(container string, r recommender.Resource) *autoscale.Proof {
+func proposed(v *View, container string, r recommender.Resource) *autoscale.Proof {
 	if v.Proposed == nil || !v.Settings.Retargets(container, r) {
 		return nil
 	}
@@ -138,12 +138,12 @@ func (v View) proposed(container string, r recommender.Resource) *autoscale.Proo
 
 // recommendedTargets returns the bindings of HPAs, with the target that belongs to the recommended requests where attune
 // must not write it. Mode Observe shows no recommendations.
-func (v View) recommendedTargets(containers []v1alpha1.ContainerTarget) []v1alpha1.HPABinding {
+func recommendedTargets(v *View, containers []v1alpha1.ContainerTarget) []v1alpha1.HPABinding {
 	var follower *autoscale.Follower
 	requests := map[string]recommender.Amount{}
 	for _, t := range containers {
-		if proposed := v.proposed(t.Name, recommender.CPU); proposed != nil {
-			follower = proposed.Follower
+		if proof := proposed(v, t.Name, recommender.CPU); proof != nil {
+			follower = proof.Follower
 			if target := podview.FromResources(t.Target)[recommender.CPU].Request; blockedOnlyByHPA(t.Holds, recommender.CPU) && target > 0 {
 				requests[t.Name] = target
 			}

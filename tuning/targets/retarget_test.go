@@ -32,7 +32,7 @@ func retargeting(t *testing.T, percent int32, request string, may bool) View {
 	holds := autoscale.Autoscalers{HPAs: []autoscalingv2.HorizontalPodAutoscaler{hpa}, MayRetarget: may}.Of(v.Workload)
 	holds = holds.Keep(SizedNames(v.Workload.Template, v.Settings), nil, autoscale.Fleet{
 		Keeps: v.Settings.KeepsReplicas, Retargets: v.Settings.Retargets, Pods: []*corev1.Pod{{Spec: v.Workload.Template.Spec}},
-		Original: v.OriginalRequest, Read: true, Now: now,
+		Original: OriginalRequests(v), Read: true, Now: now,
 	})
 	v.Blocked, v.Kept, v.Proposed, v.HPABindings = holds.On, holds.Kept, holds.Proposed, holds.Stored()
 	return v

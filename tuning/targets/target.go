@@ -166,9 +166,11 @@ func (v View) original(c *corev1.Container) recommender.Size {
 	return podview.FromResources(podview.First(newest.Containers, func(o v1alpha1.ContainerResources) bool { return o.Name == c.Name }).Resources)
 }
 
-// OriginalRequest returns the request of a container without attune; 0: it has none, or attune does not size it.
-func (v View) OriginalRequest(container string, r recommender.Resource) recommender.Amount {
-	return v.OriginalOf(container)[r].Request
+// OriginalRequests returns the requests of containers without attune; 0: it has none, or attune does not size it.
+func OriginalRequests(v View) func(container string, r recommender.Resource) recommender.Amount {
+	return func(container string, r recommender.Resource) recommender.Amount {
+		return v.OriginalOf(container)[r].Request
+	}
 }
 
 // OriginalOf returns the original size of a container by its name; zero: attune does not size it.
