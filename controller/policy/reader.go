@@ -70,13 +70,23 @@ func (r reader) view(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomme
 // the next pass must not reuse it.
 func (r reader) facts(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecommendation, w workload.Workload, holds autoscale.Holds) (targets.Decision, bool) {
 	largest, _ := r.bound(ctx, pass, rec, w)
+	requests, listed := r.requests(ctx, pass, w, holds)
 	return targets.Decision{Holds: holds, Facts: targets.Facts{
 		Largest:        largest,
 		Limits:         targets.LimitsDigest(r.limitsInForce(ctx, pass, rec, w)),
 		Identity:       pass.identities[w.Identity],
 		Recommendation: rec.UID, RecommendationVersion: rec.ResourceVersion, Workload: w.UID, WorkloadVersion: w.Version,
-		Policy: pass.policy.UID, Generation: pass.policy.Generation, News: r.history.News(pass.key(w, "")),
-	}}, targets.Timeless(rec, pass.settings.Strategy, w.Kind) && !keeping(pass, w, holds)
+		Policy: pass.policy.UID, Generation: pass.policy.Generation, News: r.history.News(pass.key(w, "")), Requests: requests,
+	}}, targets.Timeless(rec, pass.settings.Strategy, w.Kind) && listed
+}
+
+// requests returns the digest of the requests of the workload's pods; 0: they do not matter. false: they are not known.
+func (r reader) requests(ctx context.Context, pass pass, w workload.Workload, holds autoscale.Holds) (uint64, bool) {
+	if !keeping(pass, w, holds) {
+		return 0, true
+	}
+	pods, err := lookup.Pods(ctx, r.client, w.Identity)
+	return autoscale.Requests(pods), err == nil
 }
 
 // keep adds to the holds the ranges of requests with which HPAs keep the number of replicas, where the settings want

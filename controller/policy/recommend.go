@@ -202,7 +202,7 @@ func (s *sizer) stillDecided(ctx context.Context, rec *v1alpha1.AttuneRecommenda
 		return false
 	}
 	if s.loop.Doubt != nil {
-		v := s.view(ctx, s.pass, rec, w, facing.Holds)
+		v := s.view(ctx, s.pass, rec, w, s.keep(ctx, s.pass, rec, w, facing.Holds, true))
 		s.loop.Doubt(ctx, rec.Name, targets.WorthWriting(rec, targets.Wanted(rec, v, true), s.now))
 	}
 	return true

@@ -16,6 +16,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -135,9 +136,9 @@ func (v verdict) fix(r recommender.Resource) string {
 	return fmt.Sprintf(fix+", or %s.hpa: Keep in the policy (not with strategy Node)", r)
 }
 
-// Equal reports whether both have the same holds for the same reasons.
+// Equal reports whether both have the same holds for the same reasons, and the same HPAs. Ranges do not count.
 func (h Holds) Equal(other Holds) bool {
-	return h.vpa == other.vpa && slices.Equal(h.bindings, other.bindings)
+	return h.vpa == other.vpa && h.mayRetarget == other.mayRetarget && slices.Equal(h.bindings, other.bindings) && maps.Equal(h.scaling, other.scaling)
 }
 
 // VPA returns the name of the VerticalPodAutoscaler that sizes the workload; empty if there is no such VPA.

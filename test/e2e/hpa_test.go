@@ -27,13 +27,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/autoscale"
 )
 
-// TestHPA: five workloads under the HPA controller of Kubernetes, which reads what their containers use. An HPA on
+// TestHPA: six workloads under the HPA controller of Kubernetes, which reads what their containers use. An HPA on
 // utilization keeps the memory of its workload: CPU is lowered in place, and the number of replicas stays. With the lower
 // memory request the HPA would ask for two: after its deletion the memory is lowered too. An HPA on an absolute value keeps
 // nothing. With the setting Keep the memory of one fleet and the CPU of another are lowered as far as their HPAs keep two
-// replicas. After an OOM kill under an HPA the limit rises, and the request stays, in the pod and in new ones.
+// replicas. With Retarget the target of a third one follows its requests, and undo restores both. After an OOM kill under an HPA the limit rises, and the request stays, in the pod and in new ones.
 func TestHPA(t *testing.T) {
 	const ns = "scaled"
 	ctx := need(t)
@@ -67,6 +68,7 @@ func TestHPA(t *testing.T) {
 	for _, f := range fleets {
 		assert.Less(t, utilization(f.hpa), f.utilization, "%s: %v", f.d.Name, f.hpa.Status)
 	}
+	followed := fleets[len(fleets)-1].follow(t)
 	for d := range scalers {
 		fit(t, d, func(s *v1alpha1.AttunePolicySpec) {
 			s.MetricsSource.QueryStep = duration(scaledStep)
@@ -85,6 +87,18 @@ func TestHPA(t *testing.T) {
 
 	for _, f := range fleets {
 		f.lowered(ctx, t)
+	}
+	retargeted := fleets[len(fleets)-1]
+	assert.NoError(t, retargeted.hasTarget(ctx, 90))
+	assert.NotEmpty(t, retargeted.hpa.Annotations[autoscale.OriginalTargetAnnotation])
+	attune(t, "undo", "deployment/retargeted", "-n", ns)
+	eventually(t, "the original requests and the original target", func() error {
+		return errors.Join(carriedOut(t, retargeted.d, large), retargeted.hasTarget(ctx, 45))
+	})
+	assert.Empty(t, retargeted.hpa.Annotations[autoscale.OriginalTargetAnnotation])
+	assert.Empty(t, followed(), "moments with a lower target than the requests need")
+	for _, f := range fleets {
+		f.constant(t)
 	}
 
 	t.Run("an OOM kill raises the limit alone", func(t *testing.T) {
@@ -135,18 +149,24 @@ type keptFleet struct {
 	counts func() []int32
 }
 
-// keptFleets: one used 50 MiB of 160, the other 50m of 200, in a past of a day. HPAs ask for a third replica above 45 % and its
+// large is what the fleets whose CPU is kept request.
+var large = size{cpu: "200m", memory: generous.memory, cpuLimit: "400m", memoryLimit: generous.memoryLimit}
+
+// keptFleets: one used 50 MiB of 160, the others 50m of 200, in a past of a day. HPAs ask for a third replica above 45 % and its
 // tolerance of a tenth: at 50 % of 100. A margin of a fifth comes on top, and 2 % for what the history may be off by. Now
 // they use 40 MiB and 30m.
 func keptFleets(ns string) []*keptFleet {
-	large := size{cpu: "200m", memory: generous.memory, cpuLimit: "400m", memoryLimit: generous.memoryLimit}
 	granted := newDeployment(ns, "granted", 2, idle(generous, memory(40)))
-	steady := newDeployment(ns, "steady", 2, idle(large, corev1.EnvVar{Name: "CPU_MILLICORES", Value: "30"}))
+	burns := corev1.EnvVar{Name: "CPU_MILLICORES", Value: "30"}
+	steady, retargeted := newDeployment(ns, "steady", 2, idle(large, burns)), newDeployment(ns, "retargeted", 2, idle(large, burns))
 	fleets := []*keptFleet{
 		{d: granted, hpa: scaledBy(granted, corev1.ResourceMemory, percent(45)), lowest: "120Mi", highest: "130Mi", utilization: 30,
 			keep: func(s *v1alpha1.AttunePolicySpec) { s.Memory.HPA, s.Memory.MaxAllowed = ptr.To(v1alpha1.HPAKeep), nil }},
 		{d: steady, hpa: scaledBy(steady, corev1.ResourceCPU, percent(45)), lowest: "120m", highest: "130m", utilization: 22,
 			keep: func(s *v1alpha1.AttunePolicySpec) { s.CPU.HPA, s.CPU.MaxAllowed = ptr.To(v1alpha1.HPAKeep), nil }},
+		// 45 % of 200m are 90 % of 100m, and attune writes no higher target.
+		{d: retargeted, hpa: scaledBy(retargeted, corev1.ResourceCPU, percent(45)), lowest: "100m", highest: "100m", utilization: 22,
+			keep: func(s *v1alpha1.AttunePolicySpec) { s.CPU.HPA, s.CPU.MaxAllowed = ptr.To(v1alpha1.HPARetarget), nil }},
 	}
 	for _, f := range fleets {
 		f.hpa.Spec.MinReplicas = ptr.To[int32](2)
@@ -154,7 +174,7 @@ func keptFleets(ns string) []*keptFleet {
 	return fleets
 }
 
-// lowered waits until all pods have the smallest request and the HPA sees it. Meanwhile there are always two replicas.
+// lowered waits until all pods have the smallest request and the HPA sees it.
 func (f *keptFleet) lowered(ctx context.Context, t *testing.T) {
 	t.Helper()
 	name := f.hpa.Spec.Metrics[0].Resource.Name
@@ -182,10 +202,49 @@ func (f *keptFleet) lowered(ctx context.Context, t *testing.T) {
 	for _, pod := range pods(ctx, t, f.d) {
 		assert.Zero(t, pod.Status.ContainerStatuses[0].RestartCount, pod.Name)
 	}
+}
+
+// constant ends the count of replicas: there were always two.
+func (f *keptFleet) constant(t *testing.T) {
+	t.Helper()
 	seen := f.counts()
 	t.Logf("%s: %d %% of the request after the resize, replicas %v in %d seconds", f.d.Name, utilization(f.hpa), slices.Compact(slices.Clone(seen)), len(seen))
 	assert.Greater(t, len(seen), 30, "%s: a number each second", f.d.Name)
 	assert.Equal(t, []int32{2}, slices.Compact(seen), "%s: replicas, each second", f.d.Name)
+}
+
+// hasTarget: the HPA has a target.
+func (f *keptFleet) hasTarget(ctx context.Context, want int32) error {
+	if err := env.client.Get(ctx, client.ObjectKeyFromObject(f.hpa), f.hpa); err != nil {
+		return err
+	}
+	if has := *f.hpa.Spec.Metrics[0].Resource.Target.AverageUtilization; has != want {
+		return fmt.Errorf("target %d, want %d", has, want)
+	}
+	return nil
+}
+
+// follow reads each second the target of the HPA and the requests of the pods, until the returned function is called. That
+// returns the moments at which the HPA would have scaled at less usage per pod than originally: at less than 45 % of 200m,
+// less half a percentage point, as targets are whole.
+func (f *keptFleet) follow(t *testing.T) func() []string {
+	t.Helper()
+	const original = 45 * 200
+	return eachSecond(t, func(ctx context.Context) (wrong string, seen bool) {
+		before, list, after := f.hpa.DeepCopy(), &corev1.PodList{}, f.hpa.DeepCopy() // the target changes before or after the requests
+		if errors.Join(env.client.Get(ctx, client.ObjectKeyFromObject(before), before),
+			env.client.List(ctx, list, client.InNamespace(f.d.Namespace), client.MatchingLabels(f.d.Spec.Selector.MatchLabels)),
+			env.client.Get(ctx, client.ObjectKeyFromObject(after), after)) != nil {
+			return "", false
+		}
+		target := max(*before.Spec.Metrics[0].Resource.Target.AverageUtilization, *after.Spec.Metrics[0].Resource.Target.AverageUtilization)
+		sum, n := int64(0), int64(0)
+		for _, pod := range list.Items {
+			sum, n = sum+pod.Spec.Containers[0].Resources.Requests.Cpu().MilliValue(), n+1
+		}
+		mean := float64(sum) / float64(max(1, n))
+		return fmt.Sprintf("target %d, mean request %.0fm", target, mean), (float64(target)+0.5)*mean < original
+	})
 }
 
 // utilization is what an HPA has computed of its first metric, in percent; 0: nothing yet.
@@ -240,15 +299,26 @@ func scales(ctx context.Context, hpa *autoscalingv2.HorizontalPodAutoscaler) err
 // countReplicas reads each second how many replicas a Deployment should have, until the returned function is called.
 func countReplicas(t *testing.T, d *appsv1.Deployment) func() []int32 {
 	t.Helper()
+	return eachSecond(t, func(ctx context.Context) (int32, bool) {
+		now := &appsv1.Deployment{}
+		if err := env.client.Get(ctx, client.ObjectKeyFromObject(d), now); err != nil {
+			return 0, false
+		}
+		return *now.Spec.Replicas, true
+	})
+}
+
+// eachSecond collects what is seen, until the returned function is called.
+func eachSecond[T any](t *testing.T, see func(context.Context) (T, bool)) func() []T {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	var counts []int32
+	var all []T
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for tick := time.NewTicker(time.Second); ; {
-			now := &appsv1.Deployment{}
-			if err := env.client.Get(ctx, client.ObjectKeyFromObject(d), now); err == nil {
-				counts = append(counts, *now.Spec.Replicas)
+			if one, seen := see(ctx); seen {
+				all = append(all, one)
 			}
 			select {
 			case <-tick.C:
@@ -258,7 +328,7 @@ func countReplicas(t *testing.T, d *appsv1.Deployment) func() []int32 {
 			}
 		}
 	}()
-	return func() []int32 { cancel(); <-done; return counts }
+	return func() []T { cancel(); <-done; return all }
 }
 
 // holdsFor: the recommendation of a workload says why a resource of its container is not applied.

@@ -159,7 +159,7 @@ func builtOnce(ctx context.Context, dir string) (*deploy.Built, error) {
 
 // mainCluster is for all tests but those of the shared clusters.
 func mainCluster() installation {
-	install := installation{settings: bridging, before: installForeign, options: cluster.Options{
+	install := installation{settings: append(slices.Clone(bridging), "hpa.retarget=true"), before: installForeign, options: cluster.Options{
 		Nodes: nodes, Prometheus: true, CertManager: true, Backfill: backfill(), NodeCPU: "1900m", NodeMemory: "8Gi",
 		KubeletConfig: configureKubelet,
 	}}

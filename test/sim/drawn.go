@@ -38,6 +38,7 @@ func drawn(seed uint64) plan {
 	p.drawOutages(seed)
 	p.drawHazards(seed)
 	p.drawActors(seed)
+	p.drawKept(seed)
 	p.Clusterwide = rand.New(rand.NewPCG(seed, 77)).IntN(6) == 0
 	return p
 }

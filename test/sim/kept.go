@@ -137,14 +137,16 @@ type replicasAreKept struct {
 	w *world
 	// before are the CPU requests of the pods of a workload when its HPA was changed, in millicores.
 	before map[types.NamespacedName]map[types.UID]int64
+	// last is what an HPA said, also of one that was deleted and may come back.
+	last map[types.NamespacedName]autoscalingv2.HorizontalPodAutoscalerSpec
 }
 
 func (k *replicasAreKept) changed(e api.Event) {
 	switch o := e.Object.(type) {
 	case *autoscalingv2.HorizontalPodAutoscaler:
-		if old, was := e.Old.(*autoscalingv2.HorizontalPodAutoscaler); !was || !equality.Semantic.DeepEqual(old.Spec, o.Spec) {
-			of := key2(o.Namespace, o.Spec.ScaleTargetRef.Name)
-			k.before[of] = map[types.UID]int64{}
+		of := key2(o.Namespace, o.Spec.ScaleTargetRef.Name)
+		if last, known := k.last[of]; !known || !equality.Semantic.DeepEqual(last, o.Spec) {
+			k.last[of], k.before[of] = *o.Spec.DeepCopy(), map[types.UID]int64{}
 			for _, pod := range k.running(of) {
 				k.before[of][pod.UID] = pod.Spec.Containers[0].Resources.Requests.Cpu().MilliValue()
 			}

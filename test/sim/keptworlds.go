@@ -30,7 +30,8 @@ func keptWorlds() map[string]plan {
 	follows := web(4)
 	follows.Demand.shape, follows.Demand.cpu = diurnal, 0.9
 	return map[string]plan{
-		"an HPA with Keep": keptWorld(40*time.Hour, daily, 4, 70, judgeLowered),
+		"an HPA with Keep":                     keptWorld(40*time.Hour, daily, 4, 70, judgeLowered),
+		"an HPA with Keep and a peak each day": keptWorld(40*time.Hour, daily, 4, 30, judgeLowered),
 		"an HPA with Keep that follows the load": keptWorld(40*time.Hour, follows, 1, 50, func(w *world) {
 			w.time.at(beginning.Add(40*time.Hour-time.Minute), func() { w.judgeRequests(func(r int64) bool { return r == 1000 }) })
 		}),
@@ -72,7 +73,7 @@ func keptWorld(length time.Duration, of workloadPlan, least, target int32, scrip
 	spec := &p.Policies[0].Spec
 	spec.MetricsSource.HistoryWindow = duration(24 * time.Hour)
 	spec.CPU = &v1alpha1.CPUSettings{ResourceSettings: v1alpha1.ResourceSettings{HPA: ptr(v1alpha1.HPAKeep), MaxChangePercent: ptr(int32(90))}}
-	spec.UpdateStrategy.MaxConcurrentResizes = ptr(intstr.FromString("25%"))
+	spec.UpdateStrategy.MaxConcurrentResizes, spec.UpdateStrategy.Canary.Percentage = ptr(intstr.FromString("25%")), ptr(int32(25))
 	p.Script = func(w *world) {
 		w.shareLoad(0)
 		if script != nil {
@@ -80,6 +81,36 @@ func keptWorld(length time.Duration, of workloadPlan, least, target int32, scrip
 		}
 	}
 	return p
+}
+
+// keeping is how many seeds there are to each one in which a workload below an HPA has the setting Keep.
+const keeping = 8
+
+// drawKept gives a workload of one seed in so many an HPA and the setting Keep, and attacks the HPA. It has random numbers
+// of its own, as further has: the worlds of the other seeds stay what they are.
+func (p *plan) drawKept(seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 0x6ee9))
+	of := p.Workloads[r.IntN(len(p.Workloads))]
+	if r.IntN(keeping) != 0 || p.Length < 36*time.Hour || of.Kind != v1alpha1.KindDeployment && of.Kind != v1alpha1.KindStatefulSet {
+		return
+	}
+	p.Objects = slices.DeleteFunc(p.Objects, func(o client.Object) bool { return o.GetName() == of.Name && isScaler(o) })
+	p.Objects = append(p.Objects, autoscaler(of, int32(40+r.IntN(45))))
+	for i := range p.Policies {
+		if spec := &p.Policies[i].Spec; spec.TargetRef.Kind == of.Kind {
+			spec.CPU.HPA, spec.Strategy = ptr(v1alpha1.HPAKeep), ptr(v1alpha1.StrategyWorkload)
+			spec.MetricsSource = &v1alpha1.MetricsSource{HistoryWindow: duration(24 * time.Hour)}
+		}
+	}
+	for range 4 {
+		p.Troubles = append(p.Troubles, trouble{After: 20*time.Hour + time.Duration(r.Int64N(int64(p.Length-p.Calm-24*time.Hour))),
+			Kind: pick(r, "an HPA comes and goes", "an HPA is fixed"), For: time.Duration(1+r.IntN(300)) * time.Minute, Which: slices.IndexFunc(p.Workloads, func(w workloadPlan) bool { return w.Name == of.Name }), Much: r.Float64()})
+	}
+}
+
+func isScaler(o client.Object) bool {
+	_, is := o.(*autoscalingv2.HorizontalPodAutoscaler)
+	return is
 }
 
 // shareLoad has one load shared among the pods of a workload: what its replicas need in the beginning.

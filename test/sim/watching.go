@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -100,7 +101,9 @@ func newWatching(w *world) *watching {
 		&bounded{scene: s, objects: w.ours, remembers: w.remembers, there: w.there},
 	}
 	if w.plan.Kept {
-		v.invariants = append(v.invariants, &replicasAreKept{scene: s, w: w, before: map[types.NamespacedName]map[types.UID]int64{}})
+		v.invariants = append(v.invariants, &replicasAreKept{
+			scene: s, w: w, before: map[types.NamespacedName]map[types.UID]int64{}, last: map[types.NamespacedName]autoscalingv2.HorizontalPodAutoscalerSpec{},
+		})
 	}
 	return v
 }

@@ -37,6 +37,8 @@ type Facts struct {
 	Largest [2]recommender.Amount
 	// Limits is LimitsDigest of View.Limits. Pods start and are resized without any change of the other facts.
 	Limits uint64
+	// Requests is autoscale.Requests of the pods if the setting Keep matters to the workload. Others resize pods too.
+	Requests uint64
 	// Silent is History.Silent.
 	Silent bool
 	// Identity is View.Identity.

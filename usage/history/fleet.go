@@ -128,6 +128,16 @@ func newFleet(turn int64) *fleet {
 	return &fleet{asked: turn, version: births.Add(1) << 24}
 }
 
+// news changes whenever Spans or Covered change: also if the steps that were read have no usage, or a read fails.
+func (f *fleet) news() uint64 {
+	const odd = 0x9e3779b97f4a7c15 // spreads similar numbers
+	news := (f.version*odd ^ uint64(f.from)) * odd
+	if news ^= uint64(f.to); f.why != nil {
+		news = ^news
+	}
+	return news * odd
+}
+
 // charge the share for the bytes in use.
 func (f *fleet) charge(share *share) {
 	taken := int64(cap(f.kept.Known[0].Counts) + cap(f.kept.Known[1].Counts))

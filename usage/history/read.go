@@ -86,6 +86,9 @@ func (s *Store) News(key Key) uint64 {
 	for _, history := range track.histories {
 		news = (news ^ history.version) * prime
 	}
+	if f := track.fleet; f != nil {
+		news = (news ^ f.news()) * prime
+	}
 	return news
 }
 

@@ -228,6 +228,47 @@ var mutants = []mutant{
 		"TestWorlds/a_container_is_starved_after_a_revert", "raises that are due",
 	},
 	{
+		"P0: a target below the range of an HPA with Keep", "the recommendation ignores the range",
+		[]edit{
+			{"recommender/kept.go", "	if c.kept.Contains(before) {\n", "	if true || c.kept.Contains(before) {\n"},
+			{"recommender/kept.go", "	if request == 0 || c.kept.Contains(request) {\n", "	if true || c.kept.Contains(request) {\n"},
+		},
+		"TestHazards/an_HPA_with_Keep", "requests are kept",
+	},
+	{
+		"P0: a resize below the range of an HPA with Keep", "the gate of running pods ignores the range",
+		[]edit{{"resize/narrow.go", "kept != nil && (kept.Contains(m.To[r].Request) ||", "kept != nil && (true || kept.Contains(m.To[r].Request) ||"}},
+		"TestHazards/an_HPA_with_Keep_and_a_LimitRange_below", "replicas are kept",
+	},
+	{
+		"P0: a range of an HPA that was changed since", "the digest of the HPAs is not compared",
+		[]edit{{"internal/autoscale/keep.go", "row.Digest != h.digest(of, &f):", "false && row.Digest != h.digest(of, &f):"}},
+		"./internal/autoscale TestStoredProofs", failed,
+	},
+	{
+		"P0: a range from the first hour of a day", "a history of any length proves a range",
+		[]edit{
+			{"internal/autoscale/keep.go", "	needed := min(keptWeek, p.Window) / 10 * 9\n", "	needed := time.Duration(0)\n"},
+			{"internal/autoscale/keep.go", "	case needed < keptDay:\n", "	case needed > keptDay:\n"},
+		},
+		"TestHazards/an_HPA_with_Keep_and_a_peak_each_day", "replicas are kept",
+	},
+	{
+		"P0: a deleted HPA with Keep comes back", "an HPA that is gone blocks nothing",
+		[]edit{{"internal/autoscale/stored.go", "const blockedFor = 24 * time.Hour", "const blockedFor = time.Minute"}},
+		"TestHazards/an_HPA_with_Keep_is_deleted_in_a_wave", "replicas are kept",
+	},
+	{
+		"P0: new pods below the range of an HPA with Keep", "admission ignores the range",
+		[]edit{{"webhook/pod/fit.go", "fitted.Request != was.Request && !s.kept.Contains(fitted.Request)", "false && !s.kept.Contains(fitted.Request)"}},
+		"./webhook/pod TestNewPodsStayWithinTheRangeThatKeepsTheReplicas", failed,
+	},
+	{
+		"P0: new pods with a verified size below the range", "a verified size takes precedence over the range",
+		[]edit{{"tuning/targets/seed.go", "	case request == 0 || kept.Contains(request):\n", "	case true || kept.Contains(request):\n"}},
+		"./tuning/targets TestKeptRangeTakesPrecedenceOverVerifiedSizes", failed,
+	},
+	{
 		"P0: a series of 1,600 cores is believed", "no sample is above what a node has",
 		[]edit{{"usage/plausible.go", "	case value > m.Of(memory):\n", "	case false && value > m.Of(memory):\n"}},
 		"./usage/prometheus TestSamplesAboveTheLargestNodeAreToldApart", failed,
