@@ -343,3 +343,16 @@ func TestSentencesOfDroppedSamplesAreCalm(t *testing.T) {
 	assert.LessOrEqual(t, len(sentences), 9)
 	assert.Contains(t, Implausible{Dropped: 1, Of: 277}.Sentence(Memory), "less than 1 % of the memory samples of the last day were dropped")
 }
+
+// The newest sample may lie within a step: the next one is read when that step has ended. Minutes are rounded up.
+func TestEnoughHistoryIsExpectedAtTheEndOfAStep(t *testing.T) {
+	for late, want := range map[time.Duration]string{0: "enough after 2026-03-02 12:00 UTC", 2*time.Minute + 10*time.Second: "enough after 2026-03-02 12:00 UTC"} {
+		in := input(flat(47, 0.2, mi))
+		for r := range in.Profile.Of {
+			in.Profile.Of[r].Last = in.Profile.Of[r].Last.Add(late)
+		}
+		holds := Recommend(in).Holds
+		require.NotEmpty(t, holds)
+		assert.Contains(t, holds[0].Message, want, late)
+	}
+}

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"os"
 
 	"attune.io/attune/test/cluster/internal/inside"
 	"attune.io/attune/test/cluster/internal/spec"
@@ -38,6 +39,9 @@ func (x components) describe() (spec.Cluster, error) {
 			return c, err
 		}
 		process := spec.Command(p.program, path, p.args...)
+		if often := os.Getenv("GOGC"); often != "" && p.program == "kube-apiserver" {
+			process.Env = []string{"GOGC=" + often}
+		}
 		if i < 2 { // the API server waits for etcd by itself
 			c.First = append(c.First, process)
 		} else {
