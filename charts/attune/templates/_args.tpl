@@ -111,6 +111,9 @@
 {{- if ne (toString .Values.hpa.tolerance) "0.1" }}
 - --hpa-tolerance={{ .Values.hpa.tolerance }}
 {{- end }}
+{{- if ne .Values.hpa.syncPeriod "15s" }}
+- --hpa-sync-period={{ .Values.hpa.syncPeriod }}
+{{- end }}
 {{- with .Values.nodes.largest.cpu }}
 - --largest-node-cpu={{ . }}
 {{- end }}
