@@ -192,6 +192,8 @@ func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 		{"egress rules without a NetworkPolicy", []string{"networkPolicy.egress[0].ports[0].port=443"}, "networkPolicy.egress needs networkPolicy.enabled"},
 		{"user namespaces that are neither on nor off", []string{"hostUsers=maybe"}, "hostUsers"},
 		{"an interval without a unit", []string{address, "usage.interval=x60"}, "usage/interval"},
+		{"a sync period that is too short", []string{"hpa.syncPeriod=500ms"}, "hpa/syncPeriod"},
+		{"a sync period that is too long", []string{"hpa.syncPeriod=5m1s"}, "hpa/syncPeriod"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -152,11 +152,21 @@ func NotDone(tries []v1alpha1.Try, record v1alpha1.ResizeRecord, reason, message
 	return unlessKnown(tries, t, rest, now)
 }
 
+// notInSyncLasts is the minimum time for which NotInSync is remembered: the next resize step may come after a long cooldown.
+const notInSyncLasts = 12 * time.Hour
+
 // NotInSync records that the record's node did not carry out a raise of a request on which an HPA scales. Each attempt
 // shows the HPA for a moment a request that the pod does not have, so the wait doubles.
 func NotInSync(tries []v1alpha1.Try, record v1alpha1.ResizeRecord, message string, now time.Time) []v1alpha1.Try {
 	t := v1alpha1.Try{What: v1alpha1.TryResize, Pod: record.PodName, PodUID: record.PodUID, Node: record.Node, Reason: ReasonHPASync, Message: message}
 	return unlessKnown(tries, t, blockFor, now)
+}
+
+// NotInSyncBefore reports whether NotInSync was recorded for the record's pod before.
+func NotInSyncBefore(tries []v1alpha1.Try, record v1alpha1.ResizeRecord) bool {
+	return slices.ContainsFunc(tries, func(t v1alpha1.Try) bool {
+		return t.What == v1alpha1.TryResize && t.Reason == ReasonHPASync && t.PodUID == record.PodUID
+	})
 }
 
 // unlessKnown adds a row unless the same row is still active: a failure meanwhile belongs to a resize that began before
@@ -238,6 +248,8 @@ func Remembered(tries []v1alpha1.Try, now time.Time) []v1alpha1.Try {
 		switch {
 		case !doubles(t):
 			stood = 0
+		case t.Reason == ReasonHPASync:
+			stood = max(stood, notInSyncLasts)
 		case t.Reason == ReasonNotSent, t.Reason == ReasonNotRunning:
 			stood = max(stood, unheardLasts)
 		}

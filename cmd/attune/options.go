@@ -21,6 +21,7 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/replicas"
+	"attune.io/attune/resize/lifecycle"
 	"attune.io/attune/usage/embedded"
 	"attune.io/attune/usage/prometheus"
 	"attune.io/attune/webhook/server"
@@ -114,6 +115,8 @@ type loopOptions struct {
 	hpaTolerance float64
 	// hpaRetarget allows policies with cpu.hpa Retarget to change the targets of HPAs.
 	hpaRetarget bool
+	// hpaSyncPeriod is how often the cluster's HPAs are evaluated.
+	hpaSyncPeriod time.Duration
 	// vpaRole is the ClusterRole that grants writing VerticalPodAutoscalers; empty disables the bridge.
 	vpaRole string
 	// scaled are the resources of additional kinds of workloads.
@@ -215,6 +218,7 @@ func (o *loopOptions) register(f *pflag.FlagSet) {
 	f.BoolVar(&o.nodeLoadTaint, "node-load-taint", false, "taint nodes whose CPU is overloaded; the operator needs the right to patch nodes")
 	f.Float64Var(&o.hpaTolerance, "hpa-tolerance", replicas.DefaultTolerance, "tolerance of HorizontalPodAutoscalers that set none: --horizontal-pod-autoscaler-tolerance of kube-controller-manager; for policies with cpu.hpa or memory.hpa Keep")
 	f.BoolVar(&o.hpaRetarget, "hpa-retarget", false, "change the target CPU utilization of HorizontalPodAutoscalers and ScaledObjects for policies with cpu.hpa Retarget; the operator needs the right to get and patch both")
+	f.DurationVar(&o.hpaSyncPeriod, "hpa-sync-period", lifecycle.HPASyncPeriod, "how often HorizontalPodAutoscalers are evaluated: --horizontal-pod-autoscaler-sync-period of kube-controller-manager, from 1s to 5m; a raised request on which one scales is withdrawn if its node does not carry it out in that time")
 	f.StringVar(&o.vpaRole, "bridge-vpa-role", "", "ClusterRole that grants writing VerticalPodAutoscalers and owns them; attune writes one for each recommendation, for other programs to read; empty: none")
 	f.StringSliceVar(&o.scaled, "scaled-kinds", nil, "more kinds of workloads, with a /scale subresource and a pod template, as RESOURCE.VERSION.GROUP, such as clonesets.v1alpha1.apps.kruise.io; the operator needs the right to list and watch them")
 	f.StringSliceVar(&o.excluded, workload.FlagExcluded, nil, "namespaces that the namespaceSelector of the pod webhook excludes, in addition to kube-system and --namespace")
@@ -313,6 +317,8 @@ func (o *loopOptions) validate(watched namespaces) error {
 		return fmt.Errorf("--%s %q is unknown: use %s or %s", workload.FlagNamespaces, o.sizedIn, workload.InLabelled, workload.InAllButDisabled)
 	case !(o.hpaTolerance > 0 && o.hpaTolerance < 1):
 		return fmt.Errorf("--hpa-tolerance %v must be more than 0 and less than 1, such as %v", o.hpaTolerance, replicas.DefaultTolerance)
+	case o.hpaSyncPeriod < time.Second || o.hpaSyncPeriod > 5*time.Minute:
+		return fmt.Errorf("--hpa-sync-period %s must be from 1s to 5m, such as %s", o.hpaSyncPeriod, lifecycle.HPASyncPeriod)
 	case o.nodeInterval < time.Second:
 		return fmt.Errorf("--node-interval %s is too short: use at least 1s, such as 5m", o.nodeInterval)
 	}

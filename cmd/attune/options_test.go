@@ -27,6 +27,8 @@ func TestFlagsThatCannotWorkAreRefused(t *testing.T) {
 		{[]string{"--usage-source=embedded", "--prometheus-address=http://p:9090"}, ""},
 		{[]string{"--usage-source=graphite"}, "use embedded or prometheus"},
 		{[]string{"--usage-interval=10ms"}, "too short"},
+		{[]string{"--hpa-sync-period=900ms"}, "must be from 1s to 5m, such as 15s"},
+		{[]string{"--hpa-sync-period=6m"}, "must be from 1s to 5m, such as 15s"},
 		{[]string{"--usage-interval=10m"}, ""},
 		{[]string{"--usage-interval=1h"}, "too long: use at most 10m0s"},
 		{[]string{"--embedded-node-selector=pool in (a, b),!virtual"}, ""},

@@ -67,24 +67,28 @@ func nextBelowHPA(state State, record v1alpha1.ResizeRecord, action Action, c Ci
 	case resize.PuttingBack(record):
 		return nextStepBack(state, record, action, c)
 	case action.Kind == Wait:
-		action = nextInSync(state, record, action, c.HPASync, now)
+		action = nextInSync(state, record, action, c, now)
 	}
 	action.BelowHPA = action.restores() && action.Reason != ReasonUndo
 	return action
 }
 
-// nextInSync is nextBelowHPA for a resize that goes forward and waits.
-func nextInSync(state State, record v1alpha1.ResizeRecord, wait Action, period time.Duration, now time.Time) Action {
+// nextInSync is nextBelowHPA for a resize that goes forward and waits. A raise that the node deferred before, too, ends as
+// without an HPA: the policy may let the pod move (worthEvicting).
+func nextInSync(state State, record v1alpha1.ResizeRecord, wait Action, c Circumstances, now time.Time) Action {
+	period, reason := c.HPASync, resize.ReasonHPASync
 	state.Message = string(state.Kind) + " " + state.Message + "; a HorizontalPodAutoscaler scales on the request and would remove pods"
 	end := record.WrittenAt.Add(period - period/syncMargin)
 	switch state.Kind {
 	case Deferred:
-		end = now
+		if end = now; resize.NotInSyncBefore(c.Tries, record) {
+			reason = resize.ReasonDeferred
+		}
 	case Unobserved, Actuating, Failed:
 	default:
 		return wait
 	}
-	action := until(end, now, state, withdraw(resize.ReasonHPASync, state))
+	action := until(end, now, state, withdraw(reason, state))
 	if action.Kind == Wait {
 		wait.RequeueAfter = min(wait.RequeueAfter, action.RequeueAfter)
 		return wait

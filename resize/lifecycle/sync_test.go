@@ -66,6 +66,8 @@ func TestNextBelowAnHPA(t *testing.T) {
 		requeue time.Duration
 	}{
 		{name: "deferred: at once", state: Deferred, record: recorded(up, written), want: Withdraw, reason: ReasonHPASync},
+		{name: "deferred again: as without an HPA, for an eviction", state: Deferred, record: recorded(up, written), want: Withdraw, reason: ReasonDeferred,
+			with: Circumstances{HPASync: period, Tries: NotInSync(nil, recorded(up), "", noon.Add(-time.Hour))}},
 		{name: "a deferred undo: at once", state: Deferred, record: recorded(up, written, undo), with: Circumstances{HPASync: period, Undo: true}, want: Withdraw, reason: ReasonHPASync},
 		{name: "an undo that no user wants any more", state: Deferred, record: recorded(up, written, undo), want: Withdraw, reason: ReasonUndo},
 		{name: "infeasible: at once, as ever", state: Refused, record: recorded(up, written), want: Withdraw, reason: ReasonInfeasible},

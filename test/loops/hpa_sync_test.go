@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/recommender/replicas"
 	"attune.io/attune/test/kubelet"
 )
 
@@ -135,6 +136,25 @@ func TestHPASyncWithdrawsAStep(t *testing.T) {
 	assert.Contains(t, results(w.recommendation()), "Withdrawn HPASyncPeriod")
 	w.node.Faults.Rejects = ""
 	w.until(12*time.Hour, "all pods have it", func() bool { return w.requests()[0] > 1000 })
+}
+
+// Where the policy allows it, a pod moves to another node after its node deferred the raise twice, ten minutes apart. Until then
+// the raise does not wait in the spec.
+func TestHPASyncMovesPodsAfterTheSecondTime(t *testing.T) {
+	t.Parallel()
+	w := cramped(t, 2)
+	w.autoscalers = realHPAs{w.direct}
+	w.wire()
+	hpa := cpuHPA(w.namespace, "web")
+	require.NoError(t, w.direct.Create(t.Context(), hpa))
+	w.usage.now = w.clock.Now
+	w.usage.spans = map[string][]replicas.Span{" cpu": {{Ready: 2, Least: 5, Greatest: 50, LeastAt: w.clock.Now().Unix(), GreatestAt: w.clock.Now().Unix()}}}
+	w.policy("all", recreate[:len(recreate)-1]+", hpa: Keep}")
+	e, look := w.watchExposure(corev1.ResourceCPU)
+	w.run(3*time.Hour, 10*time.Second, look)
+	e.assertShort(t)
+	assert.ElementsMatch(t, []string{"Withdrawn HPASyncPeriod", "Evicted Deferred", "Withdrawn HPASyncPeriod", "Evicted Deferred"}, results(w.recommendation()), w.describe())
+	assert.Equal(t, []int64{1200}, w.requests())
 }
 
 // hasLess has four replicas below an HPA, one of which was lowered with Keep. Then another threshold makes the range void, so

@@ -114,6 +114,9 @@
 {{- if .Values.hpa.retarget }}
 - --hpa-retarget
 {{- end }}
+{{- if not (has (toString (.Values.hpa).syncPeriod) (list "15s" "<nil>")) }}
+- --hpa-sync-period={{ .Values.hpa.syncPeriod }}
+{{- end }}
 {{- with .Values.nodes.largest.cpu }}
 - --largest-node-cpu={{ . }}
 {{- end }}
