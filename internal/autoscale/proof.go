@@ -3,9 +3,12 @@ package autoscale
 import (
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/replicas"
 	"attune.io/attune/resize"
 )
 
@@ -40,3 +43,25 @@ func Granted(t *v1alpha1.ContainerTarget, r recommender.Resource) (proof string,
 
 // ProofNone is in place of a proof where an HPA blocks a request.
 const ProofNone = "None"
+
+// Scale is how an HPA scales on a request.
+type Scale struct {
+	Binding
+	replicas.Scaler
+	// Why is the reason why it is not known how it scales; empty: it is.
+	Why string
+}
+
+// Scales returns how the HPAs scale on requests, by the names of the HPAs.
+func (h Holds) Scales() []Scale {
+	return podview.Map(h.bindings, func(b Binding) Scale {
+		scaler, why := h.scaler(b)
+		return Scale{b, scaler, why}
+	})
+}
+
+// Requests returns the mean requests of running pods by which an HPA divides, by container, and why one is not known;
+// empty: all are. An empty container stands for the whole pod.
+func Requests(pods []*corev1.Pod, container string, r recommender.Resource) (map[string]float64, string) {
+	return (&Fleet{Pods: pods}).present(container, r)
+}
