@@ -41,6 +41,8 @@ type backtestFlags struct {
 	html bool
 	// budgets are the limits at which a CI job stops.
 	budgets budgets
+	// hpa asks what an HPA would have done, instead of replaying the policy.
+	hpa hpaFlag
 }
 
 // risks is the value of --sweep, such as risk=0.1,1,10.
@@ -71,7 +73,7 @@ func usualBacktest() backtestFlags {
 func newBacktest(env *environment) *cobra.Command {
 	flags := usualBacktest()
 	command := &cobra.Command{
-		Use:   "backtest (--trace trace.csv.gz | --from embedded|prometheus [POLICY...]) [--policy policy.yaml]",
+		Use:   "backtest (--trace trace.csv.gz | --from embedded|prometheus [POLICY...]) [--policy policy.yaml | --hpa live]",
 		Short: "Replay recorded usage, and show what a policy would have requested, starved and killed",
 		Long: "Replay recorded usage, and show what a policy would have done: unused requests (slack), time with CPU usage above the\n" +
 			"request (starved), hours with memory usage above the limit (OOM hours), and resizes. Each container is replayed by itself,\n" +
@@ -79,12 +81,16 @@ func newBacktest(env *environment) *cobra.Command {
 			"The usage comes from a file (--trace), without a cluster, or from the workloads of policies (--from): the named policies,\n" +
 			"otherwise the policies of -n, -A and -l. --policy replaces their settings with a file. --peers also replays the published\n" +
 			"formulas of other products on the same usage.\n\n" +
+			"--hpa instead shows what the HorizontalPodAutoscalers would have done: how many replicas they would have asked for at each\n" +
+			"step with the present requests and with the recommended ones.\n\n" +
 			"-o html writes a page with charts, and can combine --sweep and --peers: kubectl attune backtest … -o html > backtest.html\n" +
 			"The exit code is 2 if the policy exceeds a budget (--max-…).",
 		Example: "  kubectl attune backtest --trace trace.csv.gz --peers\n" +
 			"  kubectl attune backtest --trace trace.csv.gz --policy policy.yaml -o json\n" +
 			"  kubectl attune backtest --trace trace.csv.gz --policy policy.yaml --max-oom-hours-per-day 0.01 --max-starved-minutes-per-day 1\n" +
-			"  kubectl attune backtest --from prometheus --last 14d -n shop api",
+			"  kubectl attune backtest --from prometheus --last 14d -n shop api\n" +
+			"  kubectl attune backtest --from prometheus --hpa live -n shop api\n" +
+			"  kubectl attune backtest --trace pods.csv.gz --hpa min=2,max=10,target=70,request=1,instead=462m",
 		RunE: func(cmd *cobra.Command, policies []string) error {
 			return runBacktest(cmd.Context(), env, flags, policies)
 		},
@@ -101,6 +107,7 @@ func newBacktest(env *environment) *cobra.Command {
 	f.DurationVar(&flags.rules.Cadence, "cadence", flags.rules.Cadence, "Interval between two recommendations")
 	f.Func("sweep", "Replay strategy Adaptive at several `risks`, e.g. risk=0.1,1,10; 1 is Medium, a higher risk accepts more shortage", flags.sweep.parse)
 	f.BoolVar(&flags.peers, "peers", false, "Also replay the formulas of VPA, KRR, Autopilot and other products on the same usage")
+	f.Var(&flags.hpa, "hpa", "Show what HPAs would have done. With --from: live[,tolerance=0.1]. With --trace, whose series are the pods: min=2,max=10,target=70,request=1,instead=462m[,resource=cpu][,tolerance=0.1]")
 	flags.budgets.addFlags(f)
 	return command
 }
@@ -111,6 +118,8 @@ func (f *backtestFlags) check(policies []string) error {
 		return err
 	}
 	switch {
+	case f.hpa.given:
+		return f.checkHPA()
 	case !f.policyJudged() && (f.policy != "" || f.peers):
 		return errors.New("--sweep cannot be combined with --policy or --peers, except with -o html")
 	case !f.policyJudged() && f.budgets.any():
@@ -128,6 +137,9 @@ func runBacktest(ctx context.Context, env *environment, flags backtestFlags, pol
 	flags.html = env.format == formatHTML
 	if err := flags.check(policies); err != nil {
 		return err
+	}
+	if flags.hpa.given {
+		return flags.runHPA(ctx, env, policies)
 	}
 	usage, err := flags.usage(ctx, env, policies)
 	if err != nil {

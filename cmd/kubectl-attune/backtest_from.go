@@ -247,20 +247,29 @@ func (l *liveUsage) read(ctx context.Context, rec *v1alpha1.AttuneRecommendation
 		}
 		return series, nil
 	}
-	server, err := l.server(ctx, settings)
+	question, err := l.question(ctx, id, settings)
 	if err != nil {
 		return nil, err
 	}
-	series, report, err := connect.Asked(ctx, connect.Question{
-		Source: server, Of: id, Neighbours: l.neighbours[id.Namespace], Span: l.span, Step: settings.Source.QueryStep,
-	})
+	series, report, err := connect.Asked(ctx, question)
+	return series, l.answered(id, report, err)
+}
+
+// question asks a server for the usage of a workload.
+func (l *liveUsage) question(ctx context.Context, id workload.Identity, settings policy.Settings) (connect.Question, error) {
+	server, err := l.server(ctx, settings)
+	return connect.Question{Source: server, Of: id, Neighbours: l.neighbours[id.Namespace], Span: l.span, Step: settings.Source.QueryStep}, err
+}
+
+// answered names the workload in an error, and prints a note about an incomplete answer.
+func (l *liveUsage) answered(id workload.Identity, report usage.Report, err error) error {
 	if err != nil {
-		return nil, fmt.Errorf("usage of %s in namespace %s: %w", id, id.Namespace, err)
+		return fmt.Errorf("usage of %s in namespace %s: %w", id, id.Namespace, err)
 	}
 	if report.Partial {
 		l.env.printNote("usage of %s in namespace %s is incomplete: the usage source could not read all of its data", id, id.Namespace)
 	}
-	return series, nil
+	return nil
 }
 
 // server returns the server of --address, or the policy's own.

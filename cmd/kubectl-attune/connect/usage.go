@@ -76,13 +76,9 @@ type Question struct {
 // Asked queries a source for the usage of a workload, and returns the series by container name. If the source rejects
 // the query as too large, Asked halves it. The report says whether data is missing.
 func Asked(ctx context.Context, q Question) (map[string]backtest.Series, usage.Report, error) {
-	query := usage.Query{
-		Namespaces: []string{q.Of.Namespace}, PodPrefixes: []string{usage.PodPrefix(q.Of.Name)},
-		Start: usage.StepEnd(usage.StepOf(q.Span.From, q.Step)+1, q.Step), End: usage.StepEnd(usage.StepOf(q.Span.To, q.Step), q.Step),
-		Step: q.Step, RateWindow: q.Step,
-	}
-	a := answer{question: q, first: usage.StepOf(query.Start, q.Step), steps: query.Steps(), of: map[string]*[2][]float64{}}
-	report, err := a.ask(ctx, query)
+	query := q.query()
+	a := answer{question: &q, first: usage.StepOf(query.Start, q.Step), steps: query.Steps(), of: map[string]*[2][]float64{}}
+	report, err := q.read(ctx, query, a.add)
 	if err != nil {
 		return nil, report, err
 	}
@@ -93,23 +89,38 @@ func Asked(ctx context.Context, q Question) (map[string]backtest.Series, usage.R
 	return found, report, nil
 }
 
+// query asks for the whole span.
+func (q *Question) query() usage.Query {
+	return usage.Query{
+		Namespaces: []string{q.Of.Namespace}, PodPrefixes: []string{usage.PodPrefix(q.Of.Name)},
+		Start: usage.StepEnd(usage.StepOf(q.Span.From, q.Step)+1, q.Step), End: usage.StepEnd(usage.StepOf(q.Span.To, q.Step), q.Step),
+		Step: q.Step, RateWindow: q.Step,
+	}
+}
+
+// owns reports whether a pod belongs to the workload.
+func (q *Question) owns(pod string) bool {
+	owner, match := q.Neighbours.Of(pod)
+	return match == workload.MatchFound && owner.Kind == q.Of.Kind && owner.Name == q.Of.Name
+}
+
 // answer collects the highest value of each sample.
 type answer struct {
-	question     Question
+	question     *Question
 	first, steps int64
 	of           map[string]*[2][]float64
 }
 
-// ask queries a part. An aborted response may have delivered samples, and the halves deliver them again. The highest
+// read queries a part. An aborted response may have delivered samples, and the halves deliver them again. The highest
 // value is the same.
-func (a *answer) ask(ctx context.Context, query usage.Query) (usage.Report, error) {
-	report, err := a.question.Source.Read(ctx, query, a.add)
+func (q *Question) read(ctx context.Context, query usage.Query, yield func(usage.Series)) (usage.Report, error) {
+	report, err := q.Source.Read(ctx, query, yield)
 	if !errors.Is(err, usage.ErrTooMuch) || query.Steps() <= leastSteps {
 		return report, err
 	}
 	report = usage.Report{}
 	for _, half := range query.Split((query.Steps() + 1) / 2) {
-		part, err := a.ask(ctx, half)
+		part, err := q.read(ctx, half, yield)
 		if err != nil {
 			return report, err
 		}
@@ -120,8 +131,7 @@ func (a *answer) ask(ctx context.Context, query usage.Query) (usage.Report, erro
 
 // add adds a series if its pod belongs to the workload.
 func (a *answer) add(piece usage.Series) {
-	owner, match := a.question.Neighbours.Of(piece.Pod)
-	if match != workload.MatchFound || owner.Kind != a.question.Of.Kind || owner.Name != a.question.Of.Name {
+	if !a.question.owns(piece.Pod) {
 		return
 	}
 	columns := a.of[piece.Container]
