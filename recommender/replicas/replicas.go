@@ -227,12 +227,17 @@ func (s Scaler) limit(f *Fleet) int64 { return most * int64(min(f.Ready, s.Targe
 
 // find the plateau around some shares.
 func (known *plateaus) find(s Scaler, f *Fleet, at int64, asked int32) *plateau {
-	const odd = 0x9e3779b1 // spreads similar numbers
-	p := &known[((uint32(f.Ready)*odd+uint32(f.Unready))*odd+uint32(asked))*odd>>26]
+	p := &known[slot(f, asked)]
 	if p.fleet != *f || p.asked != asked {
 		*p = plateau{*f, asked, s.last(f, at, 0, asked), s.last(f, at, s.limit(f), asked)}
 	}
 	return p
+}
+
+// slot is where a table of 64 keeps a fleet and its number.
+func slot(f *Fleet, asked int32) uint32 {
+	const odd = 0x9e3779b1 // spreads similar numbers
+	return ((uint32(f.Ready)*odd+uint32(f.Unready))*odd + uint32(asked)) * odd >> 26
 }
 
 // last returns the shares nearest to an end at which the HPA still asks for a number: from shares at which it does, in
