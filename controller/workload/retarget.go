@@ -24,9 +24,9 @@ import (
 
 // targetChange is the last change of the target of a workload's HPA.
 type targetChange struct {
-	// to is the last target that was written, in percent; 0: none.
-	to int32
-	at time.Time
+	// to is the last target that was written, in percent, and from the one before; 0: none.
+	from, to int32
+	at       time.Time
 	// why is why the target is not changed until a time; empty: another writer was first.
 	why   string
 	until time.Time
@@ -38,6 +38,9 @@ const (
 	rejectedFirst, rejectedLast = time.Minute, 10 * time.Minute
 	// setBackFor is how long a target stays as another writer set it back right after attune had changed it.
 	setBackFor = 10 * time.Minute
+	// raisedFor is how long a raised target stays although the resize that needs it does not start, so that the two do not
+	// take turns. The shortest window of scaling down covers it.
+	raisedFor = 30 * time.Second
 	// targetEvery is the time until the next pass while resizes wait for a target, if no event comes.
 	targetEvery = 5 * time.Second
 )
@@ -47,36 +50,40 @@ const (
 // that the pods have or are about to get: before requests are lowered, it is raised; after they were raised, it is
 // lowered. In between it is too high, which the HPA's window for scaling down covers.
 //
-// It returns why new resizes of these requests wait; empty: they need not.
-func (c *Controller) followTarget(ctx context.Context, w *tuning.View, d tuning.Decision) (wait string) {
+// It returns why new resizes of these requests wait; empty: they need not. It needs another pass after a duration; 0: not.
+func (c *Controller) followTarget(ctx context.Context, w *tuning.View, d tuning.Decision) (wait string, again time.Duration) {
 	f := w.Autoscalers.Follower()
 	if f == nil {
-		return ""
+		return "", 0
 	}
-	needed := f.At(f.Request(lowestRequests(w.Pods, d.Status.Records)))
-	why := ""
+	needed, key := f.At(f.Request(lowestRequests(w.Pods, d.Status.Records))), client.ObjectKeyFromObject(w.Rec)
+	if last := c.memory.stored.targets.Of(key); needed < f.Live() && last.to == f.Live() && last.from < last.to {
+		if left := last.at.Add(raisedFor).Sub(w.Now); left > 0 && left <= raisedFor {
+			return "", left
+		}
+	}
 	if needed != f.Live() {
-		why = c.changeTarget(ctx, w, f, needed)
+		wait = c.changeTarget(ctx, w, f, needed)
+		again = c.memory.stored.targets.Of(key).until.Sub(w.Now)
 	}
 	switch {
 	case !begins(d, f):
-		return ""
-	case why == "" && f.Percent < needed:
-		return fmt.Sprintf("HorizontalPodAutoscaler %s has the target %d %%, and the resize waits until it has %d %%", f.HPA, f.Percent, needed)
+		return "", again
+	case wait == "" && f.Percent < needed:
+		return fmt.Sprintf("HorizontalPodAutoscaler %s has the target %d %%, and the resize waits until it has %d %%", f.HPA, f.Percent, needed), targetEvery
 	}
-	return why
+	return wait, again
 }
 
 // awaitTarget decides again without the resizes that wait for the target of an HPA.
 func (c *Controller) awaitTarget(ctx context.Context, w *tuning.View, d decided) decided {
-	wait := c.followTarget(ctx, w, d.Decision)
-	if wait == "" {
-		return d
+	wait, again := c.followTarget(ctx, w, d.Decision)
+	if wait != "" {
+		c.memory.limit.returnTokens(d.turns)
+		w.Autoscalers = w.Autoscalers.Await(wait)
+		d = c.decide(ctx, w)
 	}
-	c.memory.limit.returnTokens(d.turns)
-	w.Autoscalers = w.Autoscalers.Await(wait)
-	d = c.decide(ctx, w)
-	d.Wake(targetEvery)
+	d.Wake(again)
 	return d
 }
 
@@ -119,7 +126,7 @@ func lowestRequests(pods []*corev1.Pod, records []v1alpha1.ResizeRecord) []*core
 func (c *Controller) changeTarget(ctx context.Context, w *tuning.View, f *autoscale.Follower, to int32) (why string) {
 	key := client.ObjectKeyFromObject(w.Rec)
 	last := c.memory.stored.targets.Of(key)
-	if w.Now.Before(last.until) {
+	if left := last.until.Sub(w.Now); left > 0 && left <= rejectedLast { // more is of a clock that was wrong
 		return last.why
 	}
 	kind, name := f.Written()
@@ -139,7 +146,7 @@ func (c *Controller) changeTarget(ctx context.Context, w *tuning.View, f *autosc
 	case change == nil: // the cache does not show the last change yet
 		return ""
 	}
-	c.memory.stored.targets.Put(key, targetChange{to: to, at: w.Now})
+	c.memory.stored.targets.Put(key, targetChange{from: change.From, to: to, at: w.Now})
 	log.FromContext(ctx).Info("Changed the target of an HPA", "kind", kind.Kind, "name", name, "from", change.From, "to", change.To)
 	c.Events.Send(w.Rec, nil, event.Normal(v1alpha1.EventTargetChanged, "Changed the target CPU utilization of %s %s from %d %% to %d %%, because the pods request %s on average",
 		kind.Kind, name, change.From, change.To, recommender.Format(recommender.CPU, recommender.Amount(f.Request(w.Pods)))))

@@ -90,14 +90,12 @@ func (h Holds) follow(b Binding, f *Fleet) (*Follower, string) {
 	return to, ""
 }
 
-// At returns the target that belongs to a mean request of the pods: within LeastTarget and GreatestTarget, unless the
-// original target is not.
+// At returns the target that belongs to a mean request of the pods; without one it is the original target.
 func (f *Follower) At(request float64) int32 {
-	least, greatest := min(replicas.LeastTarget, f.Threshold.Target), max(replicas.GreatestTarget, f.Threshold.Target)
 	if request <= 0 {
 		return f.Threshold.Target
 	}
-	return max(least, min(f.Threshold.At(request), greatest))
+	return f.Threshold.At(request)
 }
 
 // With returns the target that belongs to these requests of containers; the other ones keep those without attune.
@@ -129,7 +127,8 @@ func (f *Follower) digest() string {
 	return clip.Digest(all, 8)
 }
 
-// retarget computes the range of a request for which the target of the HPA stays within its bounds.
+// retarget computes the range of a request for which the target of the HPA stays within its bounds. If the history proves
+// that the target at a bound keeps the number of replicas with other requests too, the range includes them.
 func (h Holds) retarget(of request, f *Fleet) verdict {
 	b := h.on(of)[0]
 	to, why := h.follow(b, f)
@@ -139,19 +138,15 @@ func (h Holds) retarget(of request, f *Fleet) verdict {
 	case to.original[of.container] == 0:
 		return verdict{why: fmt.Sprintf("the template of container %s has no %s request, to which the target belongs", of.container, of.resource), retarget: true}
 	}
-	least, greatest := to.Threshold.Range()
-	const included = 1e-8 // both bounds are part of the range
-	all := replicas.Kept{Least: least * (1 - included), Greatest: greatest * (1 + included)}
 	proof := &Proof{Follower: to, Kept: recommender.Kept{By: named([]string{b.HPA}), Reason: resize.ReasonHPA}}
+	all, since := h.reach(to, f, proof)
 	proof.Least, proof.Most = f.share(all, of, to.present)
-	proof.Below = fmt.Sprintf("with less, its target would be above %d %%", max(replicas.GreatestTarget, to.Threshold.Target))
-	proof.Above = fmt.Sprintf("with more, its target would be below %d %%", min(replicas.LeastTarget, to.Threshold.Target))
 	proof.Retarget = &recommender.Retarget{Threshold: to.Threshold, Others: to.others(of.container)}
 	now := f.Now.UTC().Truncate(time.Second)
 	proof.Stored = v1alpha1.KeptRequest{
 		Resource: of.resource.String(), Least: podview.Quantity(of.resource, proof.Least), Most: podview.ToPointer(of.resource, proof.Most),
 		HPAs: []string{b.HPA}, By: v1alpha1.HPARetarget, OriginalPercent: to.Threshold.Target, Digest: to.digest(),
-		Since: metav1.Time{Time: now}, ValidUntil: metav1.Time{Time: now.Add(keptFor)},
+		Since: metav1.Time{Time: since.UTC().Truncate(time.Second)}, ValidUntil: metav1.Time{Time: now.Add(keptFor)},
 	}
 	switch {
 	case !h.mayRetarget:
@@ -160,6 +155,37 @@ func (h Holds) retarget(of request, f *Fleet) verdict {
 		return verdict{why: b.refused, proposed: proof, retarget: true}
 	}
 	return verdict{proof: proof}
+}
+
+// reach returns the requests of a pod that a target can follow, and since when the history behind them is known. It writes
+// into a proof what would happen beyond.
+func (h Holds) reach(to *Follower, f *Fleet, proof *Proof) (all replicas.Kept, since time.Time) {
+	since = f.Now
+	const included = 1e-8 // both bounds of the threshold are part of the range
+	least, greatest := to.Threshold.Range()
+	all.Least, all.Greatest = least*(1-included), greatest*(1+included)
+	proof.Below = fmt.Sprintf("with less, its target would be above %d %%", max(replicas.GreatestTarget, to.Threshold.Target))
+	proof.Above = fmt.Sprintf("with more, its target would be below %d %%", min(replicas.LeastTarget, to.Threshold.Target))
+	if past := f.past(to.Container, to.Resource); past.tooLittle(f.Now) == "" {
+		scaler, _ := h.scaler(to.Binding)
+		proven := scaler.Retarget(to.Threshold, past.Spans)
+		if proven.Least < least {
+			all.Least, proof.Below, since = proven.Least, beyond("less", to.HPA, proven.Below), past.Since
+		}
+		if proven.Greatest > greatest {
+			all.Greatest, proof.Above, since = proven.Greatest, beyond("more", to.HPA, proven.Above), past.Since
+		}
+	}
+	return all, since
+}
+
+// beyond writes what an HPA with its target at a bound would have done with less or more than a range.
+func beyond(with, hpa string, c replicas.Change) string {
+	if c.At.IsZero() {
+		return fmt.Sprintf("with %s, HorizontalPodAutoscaler %s would have asked for another number of replicas", with, hpa)
+	}
+	return fmt.Sprintf("with %s, HorizontalPodAutoscaler %s would have asked for %d replicas instead of %d at %s, apart from the margin",
+		with, hpa, c.Instead, c.Asked, minute(c.At))
 }
 
 // orKept returns the range of a request whose target may change; otherwise that of the history, or why there is neither.
@@ -182,9 +208,14 @@ func (h Holds) followed(of request, row *v1alpha1.KeptRequest, f *Fleet) verdict
 		return verdict{why: "no range of requests is proven to keep the number of replicas"}
 	}
 	v := h.retarget(of, f)
-	if v.proof != nil && v.proof.Stored.Digest != row.Digest {
+	if v.proof == nil {
+		return v
+	}
+	if v.proof.Stored.Digest != row.Digest {
 		return verdict{why: "the target of the HorizontalPodAutoscaler or the requests of the template have changed since the range of requests was computed", retarget: true}
 	}
+	v.proof.Stored = *row // the caller may not have the history behind it
+	v.proof.Least, v.proof.Most = podview.AmountOf(of.resource, row.Least), podview.FromPointer(of.resource, row.Most)
 	return v
 }
 

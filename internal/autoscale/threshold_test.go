@@ -72,7 +72,7 @@ func TestRetargetKeepsTheThreshold(t *testing.T) {
 	for range 300 {
 		percent, original := int32(1+random.IntN(150)), recommender.Amount(10+random.IntN(8000))
 		f := retargets(map[string]string{"app": recommender.Format(cpu, original)})
-		f.Original = func(string, recommender.Resource) recommender.Amount { return original }
+		f.Original, f.Past = func(string, recommender.Resource) recommender.Amount { return original }, nil
 		holds := mayWrite(hpa("web", ofPods("cpu", utilization(percent)))).Keep([]string{"app"}, nil, f)
 		proof := holds.Kept("app", cpu)
 		require.NotNil(t, proof, "%d %% of %d", percent, original)
@@ -83,6 +83,26 @@ func TestRetargetKeepsTheThreshold(t *testing.T) {
 			assert.True(t, target >= min(30, percent) && target <= max(90, percent), "%d %% of %d with %d: %d", percent, original, request, target)
 		}
 	}
+}
+
+// TestRetargetGoesBeyondItsBounds: with the target at 90 %, 300m of usage keep the number of replicas down to a request of 301m,
+// where the utilization is 99 %. The margin is 20 %. So a workload whose replicas do not change is lowered further than
+// with Keep. The workload loop has no history, and uses the stored range.
+func TestRetargetGoesBeyondItsBounds(t *testing.T) {
+	usual := hpa("web", ofPods("cpu", utilization(70)))
+	f := retargets(map[string]string{"app": "1"}, map[string]string{"app": "1"})
+	f.Past = fleet(nil, quiet(2, 300)).Past
+	proof := mayWrite(usual).Keep([]string{"app"}, nil, f).Kept("app", cpu)
+	require.NotNil(t, proof)
+	assert.EqualValues(t, 361, proof.Least)
+	assert.Zero(t, proof.Most, "2 is the least number")
+	assert.Equal(t, "with less, HorizontalPodAutoscaler web would have asked for 3 replicas instead of 2 at 2026-11-26 10:00 UTC, apart from the margin", proof.Below)
+	assert.Equal(t, at.Add(-7*24*time.Hour), proof.Stored.Since.Time)
+	f.Past = nil
+	stored := mayWrite(usual).WithKept([]v1alpha1.ContainerTarget{{Name: "app", Kept: []v1alpha1.KeptRequest{proof.Stored}}}, f)
+	require.NotNil(t, stored.Kept("app", cpu))
+	assert.EqualValues(t, 361, stored.Kept("app", cpu).Least)
+	assert.EqualValues(t, 90, stored.Follower().At(361))
 }
 
 // TestRetargetDividesTheRangeOfAPod: any mix of requests within the parts has a sum within the range.
