@@ -158,7 +158,7 @@ func TestLockstep(t *testing.T) {
 		}
 		start := func(seconds int32, to int64, canary, first int) *deployment {
 			return &deployment{scaler: scaler, request: 1000, demand: demand, startAt: scaler.Max, settle: &seconds,
-				plan: &plan{original: original, to: to, from: 480 - 40*i, every: 3, canary: canary, first: first, replaces: canary > 0}}
+				plan: &plan{original: original, to: to, from: 480 - 40*i, every: 3, canary: canary, first: first, replaces: canary == 0}}
 		}
 		past := start(300, 1000, 0, 0)
 		past.plan, past.history = nil, &history{until: int(length / syncs)}
