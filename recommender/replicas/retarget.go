@@ -38,6 +38,9 @@ func (t Threshold) Range() (least, greatest float64) {
 // scales at a usage that is about 1 % from the one at which it would have scaled (docs/hpa-replicas.md).
 const RetargetMargin = 0.05
 
+// followed is the largest original target that is followed, one whole target after the other.
+const followed = 1000
+
 // Retarget returns the requests for which the HPA asks for the same number as with the original request and target, for
 // every usage within every span, if its target follows with At. Of the scaler it takes the bounds and the tolerances. The
 // requests include the original one, and every request between it and another one of them: so any mix of pods with
@@ -53,6 +56,9 @@ func (s Scaler) Retarget(original Threshold, spans []Span) Kept {
 	}
 	s.Target = original.Target
 	kept := Kept{Least: request, Greatest: request, Points: len(spans)}
+	if original.Target > followed {
+		return kept
+	}
 	var seen moments
 	for i := range spans {
 		span := &spans[i]

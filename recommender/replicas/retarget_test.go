@@ -28,6 +28,7 @@ func TestRetarget(t *testing.T) {
 		{"with the margin, the history crosses the threshold", original, []Span{{Ready: 4, Least: 590, Greatest: 640}}, 1000, 1000},
 		{"the original target is above the greatest", Threshold{Target: 95, Request: 1000}, []Span{{Ready: 2, Greatest: 100}}, 10_000 / 105. * 1.2, infinite},
 		{"below the least", Threshold{Target: 20, Request: 1000}, []Span{{Ready: 10, Least: 250, Greatest: 300}}, 1.2 * 30_000 / math.MaxInt32, 25_000 / 18. / 1.2},
+		{"an original target with too many others below it", Threshold{Target: math.MaxInt32, Request: 1000}, nil, 1000, 1000},
 		{"an impossible span", original, []Span{{Ready: 2, Least: 2, Greatest: 1}}, 1000, 1000},
 		{"not a number", original, []Span{{Ready: 2, Least: math.NaN()}}, 1000, 1000},
 		{"no request", Threshold{Target: 60}, nil, 0, 0},

@@ -54,6 +54,8 @@ type deployment struct {
 
 	startAt int32   // the number of pods at first; 0: the least
 	swing   float64 // 0: swings
+	settle  *int32  // seconds of stabilization of scale-in; nil: the default
+	plan    *plan   // nil: no pod is resized
 
 	pods    []*member
 	born    int
@@ -263,8 +265,15 @@ func playTogether(t *testing.T, all map[string]*deployment, length time.Duration
 	synctest.Test(t, func(t *testing.T) {
 		var objects []runtime.Object
 		c := &cluster{of: all, began: time.Now()}
+		pause := time.Hour
 		for name, d := range all {
 			hpa := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "app"}, Spec: utilization(d.scaler, corev1.ResourceCPU)}
+			if d.settle != nil {
+				hpa.Spec.Behavior = &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleDown: &autoscalingv2.HPAScalingRules{StabilizationWindowSeconds: d.settle}}
+			}
+			if d.plan != nil {
+				pause = syncs
+			}
 			legacyscheme.Scheme.Default(hpa)
 			objects = append(objects, hpa)
 			d.resize(max(d.startAt, d.scaler.Min))
@@ -282,8 +291,14 @@ func playTogether(t *testing.T, all map[string]*deployment, length time.Duration
 			defer close(stopped)
 			controller.Run(ctx, 1)
 		}()
+		time.Sleep(syncs / 2) // attune acts between two syncs
 		for time.Since(c.began) < length {
-			time.Sleep(time.Hour)
+			for name, d := range all {
+				if d.plan != nil {
+					d.plan.step(t, d, int(time.Since(c.began)/syncs), client.AutoscalingV2().HorizontalPodAutoscalers(name))
+				}
+			}
+			time.Sleep(pause)
 			client.ClearActions()
 		}
 		cancel()

@@ -126,6 +126,19 @@ func (a *app) keep(margin float64) int64 {
 	return min(a.request, max(a.wanted, int64(kept.Least)+1))
 }
 
+// retarget chooses a request, with its target: the wanted one, or the nearest to it that keeps the number.
+func (a *app) retarget() (int64, int32) {
+	const within = 0.02 // is how wide the spans of usage/history are
+	spans := slices.Clone(a.before.history.spans)
+	for i := range spans {
+		spans[i].Least *= (1 - within) / (1 - widened)
+		spans[i].Greatest *= (1 + within) / (1 + widened)
+	}
+	of := replicas.Threshold{Target: a.scaler.Target, Request: float64(a.request)}
+	request := min(a.request, max(a.wanted, int64(a.scaler.Retarget(of, spans).Least)+1))
+	return request, of.At(float64(request))
+}
+
 // outcome of one way to choose requests.
 type outcome struct {
 	apps, changed, unsafe           int
@@ -262,6 +275,9 @@ func playTrace(t *testing.T, all []series) {
 			chosen[fmt.Sprint(m, a.name)] = same[request]
 		}
 		d := a.start()
+		d.request, d.scaler.Target = a.retarget()
+		chosen["retarget"+a.name], worlds[a.name+"-retarget"] = d, d
+		d = a.start()
 		d.request = min(a.request, a.wanted)
 		d.scaler.Target = max(1, int32(math.Round(float64(a.scaler.Target)*float64(a.request)/float64(d.request))))
 		chosen["rewritten"+a.name], worlds[a.name+"-rewritten"] = d, d
@@ -274,7 +290,7 @@ func playTrace(t *testing.T, all []series) {
 		for _, m := range margins {
 			ways = append(ways, fmt.Sprint(m))
 		}
-		ways = append(ways, "rewritten")
+		ways = append(ways, "retarget", "rewritten")
 		for _, a := range workloads {
 			moves := slices.Max(a.before.asked) > a.scaler.Min
 			if group == "active" && !moves || group == "at the minimum" && moves {
@@ -290,6 +306,9 @@ func playTrace(t *testing.T, all []series) {
 		for _, way := range ways {
 			if o := rows[way]; o != nil {
 				t.Logf("%-15s| %-9s %s", group, way, o)
+				if way == "retarget" {
+					assert.LessOrEqual(t, 1000*o.differ, o.syncs, "%s: late syncs", group)
+				}
 				if way != "rewritten" {
 					assert.Zero(t, o.pastDiffer, "%s, margin %s: syncs of the history at which the number differs", group, way)
 				}

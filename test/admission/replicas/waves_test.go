@@ -20,6 +20,8 @@ type wave struct {
 	request       int64
 	target        int64
 	least, greats []int64 // the bounds of the spans, added up over the ready pods
+
+	follows bool // the target follows the requests of CPU
 }
 
 // keeping is Scaler.Keep, or a wrong one.
@@ -114,9 +116,13 @@ type findings struct {
 }
 
 func search(waves int, seed uint64, keep keeping) (found findings) {
+	return searchFrom(anyWave, waves, seed, keep)
+}
+
+func searchFrom(any func(*rand.Rand) wave, waves int, seed uint64, keep keeping) (found findings) {
 	dice := rand.New(rand.NewPCG(seed, seed))
 	for range waves {
-		w := anyWave(dice)
+		w := any(dice)
 		if !w.aim(dice, keep(w.scaler, w.spans, float64(w.request))) {
 			continue
 		}
@@ -133,6 +139,77 @@ func search(waves int, seed uint64, keep keeping) (found findings) {
 		}
 	}
 	return found
+}
+
+// retarget is Scaler.Retarget as a choice for search.
+func retarget(s replicas.Scaler, spans []replicas.Span, request float64) replicas.Kept {
+	return s.Retarget(replicas.Threshold{Target: s.Target, Request: request}, spans)
+}
+
+// followed is a wave over ready pods, whose target follows.
+func followed(dice *rand.Rand) wave {
+	for {
+		w := anyWave(dice)
+		w.scaler.Target, w.follows = 25+w.scaler.Target%70, true
+		if w.resource == corev1.ResourceCPU && w.starting() == 0 {
+			return w
+		}
+	}
+}
+
+func (w *wave) starting() (n int32) {
+	for _, span := range w.spans {
+		n += span.Unready
+	}
+	return n
+}
+
+func mean(pods []*corev1.Pod) float64 {
+	sum := int64(0)
+	for _, pod := range pods {
+		sum += pod.Spec.Containers[0].Resources.Requests.Cpu().MilliValue()
+	}
+	return float64(sum) / float64(len(pods))
+}
+
+// TestWavesWithTargets: while the target follows a wave, upstream asks for the same number once the target is that of the
+// pods, and for no more in the moment in which it is higher.
+func TestWavesWithTargets(t *testing.T) {
+	found := searchFrom(followed, *fleets/4, 1, retarget)
+	t.Logf("%+v", found)
+	assert.Zero(t, found.differ, found.first)
+	assert.Greater(t, found.lower, *fleets/20, "requests below the original one")
+	assert.Greater(t, found.scaling, *fleets/200, "moments at which upstream scales")
+
+	// The same search finds targets that are not proven.
+	for what, wrong := range map[string]keeping{
+		"all targets": func(s replicas.Scaler, _ []replicas.Span, request float64) replicas.Kept {
+			return retarget(s, nil, request)
+		},
+		"a percentage point more": func(s replicas.Scaler, spans []replicas.Span, request float64) replicas.Kept {
+			kept := retarget(s, spans, request)
+			if kept.Least < kept.Greatest {
+				kept.Least *= 1 - 1/float64(s.Target)
+			}
+			return kept
+		},
+		"another tolerance": func(s replicas.Scaler, spans []replicas.Span, request float64) replicas.Kept {
+			s.Down = replicas.DefaultTolerance
+			return retarget(s, spans, request)
+		},
+	} {
+		assert.Positive(t, searchFrom(followed, *fleets/20, 3, wrong).differ, what)
+	}
+	starting := searchFrom(func(dice *rand.Rand) wave {
+		for {
+			w := anyWave(dice)
+			w.follows = true
+			if w.resource == corev1.ResourceCPU && w.starting() > 0 {
+				return w
+			}
+		}
+	}, *fleets/20, 5, retarget)
+	t.Logf("with starting pods the number differs in %d of %d waves", starting.differ, starting.waves)
 }
 
 // TestWhatIsNotProven counts fleets of another make-up than any of the history's, at the same usage of each pod: with a
@@ -252,22 +329,42 @@ func (w *wave) play(dice *rand.Rand, found *findings) bool {
 		found.scaling++
 	}
 	var withdrawn []*corev1.Pod
+	s := w.scaler
 	same := func() bool {
 		found.moments++
-		return u.desired(w.scaler, current, w.resource) == asked
+		return u.desired(s, current, w.resource) == asked
+	}
+	resize := func(pod *corev1.Pod, request int64) bool {
+		if !w.follows {
+			setRequest(pod, w.resource, request*w.unit)
+			return same()
+		}
+		before := pod.Spec.Containers[0].Resources.Requests.Cpu().MilliValue()
+		setRequest(pod, w.resource, request)
+		target := replicas.Threshold{Target: w.scaler.Target, Request: float64(w.request)}.At(mean(u.pods[:w.spans[span].Ready]))
+		raised := target < s.Target
+		if !raised { // the target is first, otherwise last
+			setRequest(pod, w.resource, before)
+			s.Target = target
+		}
+		if u.desired(s, current, w.resource) > asked {
+			return false
+		}
+		setRequest(pod, w.resource, request)
+		s.Target = target
+		return same()
 	}
 	for _, i := range dice.Perm(len(u.pods)) {
 		pod := u.pods[i]
-		setRequest(pod, w.resource, w.target*w.unit) // resized, deferred, or a new pod in its place
-		if !same() {
+		if !resize(pod, w.target) { // resized, deferred, or a new pod in its place
 			return false
 		}
 		if dice.IntN(3) == 0 { // infeasible, or reverted: at once, or later
 			withdrawn = append(withdrawn, pod)
 		}
 		if len(withdrawn) > 0 && dice.IntN(2) == 0 {
-			setRequest(withdrawn[0], w.resource, w.request*w.unit)
-			if withdrawn = withdrawn[1:]; !same() {
+			pod, withdrawn = withdrawn[0], withdrawn[1:]
+			if !resize(pod, w.request) {
 				return false
 			}
 		}
