@@ -12,7 +12,7 @@ import (
 	"attune.io/attune/test/sim/api"
 )
 
-var attacks = flag.Int("sim.keeps", 8, "how many worlds TestKeepUnderAttack plays, from -sim.seed on")
+var attacks = flag.Int("sim.keeps", 4, "how many worlds TestKeepUnderAttack plays, from -sim.seed on")
 
 // TestKeepUnderAttack plays worlds in which HPAs are edited, deleted, created again and fixed while their workloads are
 // resized, amid kills of the operator, clocks that jump, storms and LimitRanges. Where nobody changes the target of an HPA, the
