@@ -22,14 +22,20 @@ import (
 	"attune.io/attune/test/sim/api"
 )
 
+// request is a CPU request of a container, in millicores.
+type request struct {
+	container string
+	of        int64
+}
+
 // requestsAreKept: with cpu.hpa: Keep, a CPU request on which an HPA scales changes only within the range that is proven for
 // it, and without one not at all. Back to a request that the pod or its template has had it always may.
 type requestsAreKept struct {
 	deaf
 	*scene
 	w *world
-	// had are the requests that the containers of a pod have had, in millicores.
-	had map[types.UID]map[string][]int64
+	// had are the requests that the containers of a pod have had, in millicores, and since when.
+	had map[types.UID]map[request]time.Time
 	// since when an HPA is as it is.
 	since map[types.UID]time.Time
 }
@@ -46,7 +52,7 @@ func (k *requestsAreKept) changed(e api.Event) {
 			return
 		}
 		for _, c := range o.Spec.Containers {
-			k.add(o.UID, c.Name, c.Resources.Requests.Cpu().MilliValue())
+			k.add(o.UID, request{c.Name, c.Resources.Requests.Cpu().MilliValue()})
 		}
 	case *v1alpha1.AttuneRecommendation:
 		if e.Type != watch.Deleted {
@@ -55,13 +61,19 @@ func (k *requestsAreKept) changed(e api.Event) {
 	}
 }
 
-func (k *requestsAreKept) add(pod types.UID, container string, request int64) {
+func (k *requestsAreKept) add(pod types.UID, has request) {
 	if k.had[pod] == nil {
-		k.had[pod] = map[string][]int64{}
+		k.had[pod] = map[request]time.Time{}
 	}
-	if had := k.had[pod][container]; !slices.Contains(had, request) {
-		k.had[pod][container] = append(had, request)
+	if _, known := k.had[pod][has]; !known {
+		k.had[pod][has] = k.now()
 	}
+}
+
+// before reports whether a pod has had a request before this moment.
+func (k *requestsAreKept) before(pod types.UID, has request) bool {
+	since, known := k.had[pod][has]
+	return known && since.Before(k.now())
 }
 
 // target of a recommendation: it is within the range that is stored with it, unless the request is blocked.
@@ -97,15 +109,15 @@ func (k *requestsAreKept) wrote(w api.Write) {
 	}
 	k.w.must(json.Unmarshal([]byte(w.Body), &patch))
 	for _, c := range patch.Spec.Containers {
-		request := c.Resources.Requests.Cpu().MilliValue()
+		cpu := c.Resources.Requests.Cpu().MilliValue()
 		template := k.w.watching.templates[types.UID(w.UID)][c.Name]
-		if request == 0 || request == template.Requests.Cpu().MilliValue() || slices.Contains(k.had[types.UID(w.UID)][c.Name], request) {
+		if cpu == 0 || cpu == template.Requests.Cpu().MilliValue() || k.before(types.UID(w.UID), request{c.Name, cpu}) {
 			continue
 		}
 		target := podview.First(rec.Spec.Containers, func(t v1alpha1.ContainerTarget) bool { return t.Name == c.Name })
 		kept := resize.KeptRange(target, recommender.CPU)
-		if kept == nil || !kept.Contains(recommender.Amount(request)) {
-			k.violate("requests are kept", key2(rec.Namespace, rec.Name).String(), "container %s of pod %s is resized to a CPU request of %dm, which is not within its range %+v", c.Name, w.Key, request, kept)
+		if kept == nil || !kept.Contains(recommender.Amount(cpu)) {
+			k.violate("requests are kept", key2(rec.Namespace, rec.Name).String(), "container %s of pod %s is resized to a CPU request of %dm, which is not within its range %+v", c.Name, w.Key, cpu, kept)
 		}
 	}
 }

@@ -97,7 +97,7 @@ func newWatching(w *world) *watching {
 		newReverted(s, w.autoReverts), newNeighbours(s, func() bool { return w.noRights }), newReleased(s), spoken, &originals{scene: s, template: w.template},
 		&unasked{scene: s, asks: w.evicts}, &blameless{scene: s, nothingHarms: w.plan.NothingHarms},
 		seen{h: hindrance}, newRuns(s, hindrance.all), newRescued(s, w.keepsSizes, w.restorable), newUndemanded(s, w.demanded()),
-		&requestsAreKept{scene: s, w: w, had: map[types.UID]map[string][]int64{}, since: map[types.UID]time.Time{}},
+		&requestsAreKept{scene: s, w: w, had: map[types.UID]map[request]time.Time{}, since: map[types.UID]time.Time{}},
 		&bounded{scene: s, objects: w.ours, remembers: w.remembers, there: w.there},
 	}
 	if w.plan.Kept {

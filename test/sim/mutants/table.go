@@ -238,12 +238,12 @@ var mutants = []mutant{
 	{
 		"P0: a resize below the range of an HPA with Keep", "the gate of running pods ignores the range",
 		[]edit{{"resize/narrow.go", "kept != nil && (kept.Contains(m.To[r].Request) ||", "kept != nil && (true || kept.Contains(m.To[r].Request) ||"}},
-		"TestHazards/an_HPA_with_Keep_and_a_LimitRange_below", "replicas are kept",
+		"TestHazards/an_HPA_with_Keep_and_a_LimitRange_below", "requests are kept",
 	},
 	{
 		"P0: a range of an HPA that was changed since", "the digest of the HPAs is not compared",
 		[]edit{{"internal/autoscale/keep.go", "row.Digest != h.digest(of, &f):", "false && row.Digest != h.digest(of, &f):"}},
-		"./internal/autoscale TestStoredProofs", failed,
+		"TestHazards/an_HPA_with_Keep_is_edited_in_a_wave", "replicas are kept",
 	},
 	{
 		"P0: a range from the first hour of a day", "a history of any length proves a range",
