@@ -42,7 +42,7 @@ type backtestFlags struct {
 	// budgets are the limits at which a CI job stops.
 	budgets budgets
 	// hpa asks what an HPA would have done, instead of replaying the policy.
-	hpa hpaFlag
+	hpa input.HPA
 }
 
 // risks is the value of --sweep, such as risk=0.1,1,10.
@@ -118,7 +118,7 @@ func (f *backtestFlags) check(policies []string) error {
 		return err
 	}
 	switch {
-	case f.hpa.given:
+	case f.hpa.Given:
 		return f.checkHPA()
 	case !f.policyJudged() && (f.policy != "" || f.peers):
 		return errors.New("--sweep cannot be combined with --policy or --peers, except with -o html")
@@ -138,7 +138,7 @@ func runBacktest(ctx context.Context, env *environment, flags backtestFlags, pol
 	if err := flags.check(policies); err != nil {
 		return err
 	}
-	if flags.hpa.given {
+	if flags.hpa.Given {
 		return flags.runHPA(ctx, env, policies)
 	}
 	usage, err := flags.usage(ctx, env, policies)

@@ -29,107 +29,12 @@ import (
 	"attune.io/attune/usage/csvfile"
 )
 
-// hpaFlag is the value of --hpa.
-type hpaFlag struct {
-	given bool
-	text  string
-	// live reads the HPAs of the cluster. Otherwise scaler is what the HPA says, and the requests of a pod are the present
-	// and the recommended one.
-	live             bool
-	scaler           replicas.Scaler
-	resource         recommender.Resource
-	request, instead recommender.Amount
-}
-
-// String implements pflag.Value.
-func (h *hpaFlag) String() string { return h.text }
-
-// Type implements pflag.Value.
-func (h *hpaFlag) Type() string { return "settings" }
-
-// Set implements pflag.Value.
-func (h *hpaFlag) Set(text string) error {
-	*h = hpaFlag{given: true, text: text, scaler: replicas.Scaler{Min: 1, Up: replicas.DefaultTolerance, Down: replicas.DefaultTolerance}}
-	amounts := map[string]string{}
-	for _, part := range strings.Split(text, ",") {
-		name, value, _ := strings.Cut(part, "=")
-		var err error
-		switch name {
-		case "live":
-			h.live = true
-		case "min":
-			h.scaler.Min, err = wholeNumber(value)
-		case "max":
-			h.scaler.Max, err = wholeNumber(value)
-		case "target":
-			h.scaler.Target, err = wholeNumber(value)
-		case "tolerance":
-			h.scaler.Up, err = strconv.ParseFloat(value, 64)
-			if h.scaler.Down = h.scaler.Up; err != nil || !(h.scaler.Up >= 0 && h.scaler.Up < 1) {
-				err = fmt.Errorf("%q is not a tolerance from 0 to below 1, e.g. 0.1", value)
-			}
-		case "resource":
-			h.resource, err = resourceNamed(value)
-		case "request", "instead":
-			amounts[name] = value
-		default:
-			err = fmt.Errorf("%q is neither live nor one of min, max, target, tolerance, resource, request and instead", part)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return h.amounts(amounts)
-}
-
-// amounts reads the requests, and checks the rest.
-func (h *hpaFlag) amounts(texts map[string]string) error {
-	for name, to := range map[string]*recommender.Amount{"request": &h.request, "instead": &h.instead} {
-		if texts[name] == "" {
-			continue
-		}
-		quantity, err := workload.ParseQuantity(texts[name])
-		if *to = podview.AmountOf(h.resource, quantity); err != nil || *to <= 0 {
-			return fmt.Errorf("%s=%s is not a request, e.g. 500m", name, texts[name])
-		}
-	}
-	s := h.scaler
-	switch {
-	case h.live && (s.Max != 0 || s.Target != 0 || s.Min != 1 || len(texts) > 0):
-		return errors.New("live reads the HPAs of the cluster: only tolerance can be added")
-	case h.live && s.Up == 0:
-		return errors.New("tolerance=0 is not supported with live: leave it out, or describe the HPA with --trace")
-	case h.live:
-		return nil
-	case s.Max < s.Min || s.Min < 1 || s.Target < 1 || h.request == 0 || h.instead == 0:
-		return errors.New("write live, or e.g. min=2,max=10,target=70,request=1,instead=462m")
-	}
-	return nil
-}
-
-func wholeNumber(text string) (int32, error) {
-	n, err := strconv.ParseInt(text, 10, 32)
-	if err != nil || n < 1 {
-		return 0, fmt.Errorf("%q is not a whole number above 0", text)
-	}
-	return int32(n), nil
-}
-
-func resourceNamed(name string) (recommender.Resource, error) {
-	for _, r := range recommender.Resources {
-		if name == r.String() {
-			return r, nil
-		}
-	}
-	return 0, fmt.Errorf("%q is neither cpu nor memory", name)
-}
-
 // checkHPA returns an error about flags that cannot be combined with --hpa.
 func (f *backtestFlags) checkHPA() error {
 	switch {
-	case f.hpa.live && f.from == "":
+	case f.hpa.Live && f.from == "":
 		return errors.New("--hpa live needs the usage of the cluster: add --from embedded or --from prometheus, or describe the HPA, e.g. --hpa min=2,max=10,target=70,request=1,instead=462m")
-	case !f.hpa.live && f.from != "":
+	case !f.hpa.Live && f.from != "":
 		return errors.New("with --from, backtest reads the HPAs of the cluster: use --hpa live")
 	case f.policy != "" || f.peers || len(f.sweep) > 0 || f.budgets.any() || f.html || f.pool.Given():
 		return errors.New("--hpa cannot be combined with --policy, --peers, --sweep, --pool, budgets (--max-…) or -o html")
@@ -276,7 +181,7 @@ func (f *backtestFlags) hpaOfTrace(env *environment) (hpaAnswer, error) {
 	report, err := csvfile.Each(f.trace, func(float64) {}, func(pod backtest.Series) error {
 		env.printDropped(pod.ID, csvfile.DropAbove(pod, f.node.Bounds()))
 		for i, s := range pod.Samples {
-			at, used := s.At/60_000, s.Used[h.resource]
+			at, used := s.At/60_000, s.Used[h.Resource]
 			if i+1 < len(pod.Samples) && pod.Samples[i+1].At/60_000 == at || math.IsNaN(used) {
 				continue // one sample per minute counts
 			}
@@ -292,7 +197,7 @@ func (f *backtestFlags) hpaOfTrace(env *environment) (hpaAnswer, error) {
 		return hpaAnswer{}, err
 	}
 	env.printOddities(f.trace, report)
-	unit := [2]float64{recommender.CPU: 1000, recommender.Memory: 1}[h.resource]
+	unit := [2]float64{recommender.CPU: 1000, recommender.Memory: 1}[h.Resource]
 	var moments []replicas.Moment
 	for _, at := range slices.Sorted(maps.Keys(minutes)) {
 		m := minutes[at]
@@ -300,7 +205,7 @@ func (f *backtestFlags) hpaOfTrace(env *environment) (hpaAnswer, error) {
 		moments = append(moments, replicas.Moment{At: time.Unix(60*at, 0).UTC(), Fleet: fleet})
 	}
 	result := hpaResult{Workload: f.trace}
-	result.judge(h.resource, moments, replicas.Setting{Scaler: h.scaler, Request: float64(h.request)}, replicas.Setting{Scaler: h.scaler, Request: float64(h.instead)})
+	result.judge(h.Resource, moments, replicas.Setting{Scaler: h.Scaler, Request: float64(h.Request)}, replicas.Setting{Scaler: h.Scaler, Request: float64(h.Instead)})
 	return hpaAnswer{HPAs: []hpaResult{result}}, nil
 }
 
@@ -321,7 +226,7 @@ func (f *backtestFlags) hpaOfCluster(ctx context.Context, env *environment, poli
 	}
 	for i := range l.recs {
 		id := workload.IdentityOf(&l.recs[i])
-		of := autoscale.Autoscalers{Tolerance: f.hpa.scaler.Up, HPAs: slices.DeleteFunc(slices.Clone(list.Items), func(h autoscalingv2.HorizontalPodAutoscaler) bool {
+		of := autoscale.Autoscalers{Tolerance: f.hpa.Scaler.Up, HPAs: slices.DeleteFunc(slices.Clone(list.Items), func(h autoscalingv2.HorizontalPodAutoscaler) bool {
 			return h.Namespace != id.Namespace
 		})}
 		w, known := l.sizes[id]

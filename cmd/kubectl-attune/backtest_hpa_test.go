@@ -135,7 +135,7 @@ func TestBacktestHPAMistakes(t *testing.T) {
 		"nothing":          {[]string{"--trace", "x.csv", "--hpa", "max=3"}, example},
 		"bounds":           {[]string{"--trace", "x.csv", "--hpa", "min=4,max=3,target=70,request=1,instead=2"}, example},
 		"no number":        {[]string{"--trace", "x.csv", "--hpa", "max=x"}, `"x" is not a whole number above 0`},
-		"no request":       {[]string{"--trace", "x.csv", "--hpa", "max=3,request=-1"}, "request=-1 is not a request, e.g. 500m"},
+		"no request":       {[]string{"--trace", "x.csv", "--hpa", "max=3,request=-1,instead=1"}, `"-1" is not a request, e.g. 500m`},
 		"no tolerance":     {[]string{"--trace", "x.csv", "--hpa", "tolerance=NaN"}, `"NaN" is not a tolerance from 0 to below 1, e.g. 0.1`},
 		"another word":     {[]string{"--trace", "x.csv", "--hpa", "web"}, `"web" is neither live nor one of min, max, target, tolerance, resource, request and instead`},
 		"live and a bound": {[]string{"--from", "embedded", "--hpa", "live,max=3"}, "live reads the HPAs of the cluster: only tolerance can be added"},
