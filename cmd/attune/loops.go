@@ -144,7 +144,7 @@ func addWorkloadLoop(mgr ctrl.Manager, c Config, of shared, b boards, usages *so
 	loop := &workloadloop.Controller{
 		Client: mgr.GetClient(), Clock: clock.RealClock{}, Settings: of.settings, Autoscalers: of.autoscalers, Events: of.events,
 		Live: mgr.GetAPIReader(), Gauges: usages.gauge, Climbs: usages.climbs, RecentCPU: recentCPU, Recently: usages.recently,
-		Access: workloadloop.Access{Sized: c.kinds.Sized, ServerVersion: version.GitVersion, Evictions: c.loops.eviction, HPASync: c.loops.hpaSyncPeriod, Admission: c.admission(), Rights: rights, Served: served},
+		Access: workloadloop.Access{Sized: c.kinds.Sized, Evictions: c.loops.eviction, ControlPlane: workloadloop.ControlPlane{Version: version.GitVersion, HPASync: c.loops.hpaSyncPeriod}, Admission: c.admission(), Rights: rights, Served: served},
 		Grants: b.grants, Confirmed: b.confirmed, HeldChanged: b.held.tellOne,
 	}
 	return loop.Register(mgr, b.look)

@@ -93,13 +93,10 @@ type Controller struct {
 
 // Access describes attune's identity and permissions at its API server.
 type Access struct {
-	// ServerVersion is the version of the API server, such as v1.36.3. It decides which resources a resize may
-	// change.
-	ServerVersion string
+	// ControlPlane is what is known of the cluster's control plane.
+	ControlPlane ControlPlane
 	// Evictions reports that attune has the permission to evict pods.
 	Evictions bool
-	// HPASync is the sync period of the cluster's HPAs; 0: the default of Kubernetes.
-	HPASync time.Duration
 	// Admission knows in which namespaces the webhook sizes new pods. Its Operator is the namespace of this attune
 	// installation, which distinguishes it from others in the cluster; empty: not known.
 	Admission workload.Admission
@@ -109,6 +106,14 @@ type Access struct {
 	Sized workload.Sized
 	// Served knows whether the API server serves pods/resize; nil: it is assumed if the version permits it.
 	Served *Served
+}
+
+// ControlPlane is what is known of a cluster's control plane.
+type ControlPlane struct {
+	// Version is the version of the API server, such as v1.36.3. It decides which resources a resize may change.
+	Version string
+	// HPASync is the sync period of HPAs; 0: the default of Kubernetes.
+	HPASync time.Duration
 }
 
 // Reconcile makes one pass over a workload's pods: it reads, decides, stores, acts and records the answers. The

@@ -30,7 +30,7 @@ func TestDeferredRaiseIsWithdrawnOn133(t *testing.T) {
 			w := seen(t, from)
 			w.Rec.Status.Records = []v1alpha1.ResizeRecord{record}
 			l := newLab(t, w.Rec, deploymentOf(from, 1), pod)
-			l.c.ServerVersion = "v1.33.13"
+			l.c.ControlPlane.Version = "v1.33.13"
 			l.live(time.Hour)
 			assert.LessOrEqual(t, l.patches, 2, "asked for once, in words that the API server takes")
 			spec := podview.ReadSpec(l.pod("web-1").Spec.Containers[0].Resources)

@@ -78,7 +78,7 @@ func newLab(t *testing.T, rec *v1alpha1.AttuneRecommendation, objects ...client.
 	counting := interceptor.NewClient(l.api, interceptor.Funcs{SubResourceUpdate: l.update, SubResourcePatch: l.patch, Patch: l.patchMeta})
 	l.c = &Controller{
 		Grants: &board.Grants{}, Confirmed: &board.Confirmed{},
-		Client: counting, Live: interceptor.NewClient(counting, interceptor.Funcs{Get: l.readLive}), Clock: l.clock, Settings: lookup.Reader{Client: counting}, Access: Access{ServerVersion: "v1.36.3"},
+		Client: counting, Live: interceptor.NewClient(counting, interceptor.Funcs{Get: l.readLive}), Clock: l.clock, Settings: lookup.Reader{Client: counting}, Access: Access{ControlPlane: ControlPlane{Version: "v1.36.3"}},
 		Events: event.NewRecorder(countedEvents{l}, l.clock),
 	}
 	return l

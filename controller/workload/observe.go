@@ -34,8 +34,8 @@ func (c *Controller) observe(ctx context.Context, rec *v1alpha1.AttuneRecommenda
 	w := tuning.View{
 		Now: c.Clock.Now(), Rec: rec, Nodes: map[string]tuning.Node{},
 		Operator: tuning.OperatorView{
-			Namespace: c.Admission.Operator, MayEvict: c.Evictions, ServerVersion: c.ServerVersion, NoResize: c.Served.lacks(),
-			HPASync:  cmp.Or(c.HPASync, lifecycle.HPASyncPeriod),
+			Namespace: c.Admission.Operator, MayEvict: c.Evictions, ServerVersion: c.ControlPlane.Version, NoResize: c.Served.lacks(),
+			HPASync:  cmp.Or(c.ControlPlane.HPASync, lifecycle.HPASyncPeriod),
 			NoRights: c.Rights.lost(ctx, rec.Namespace), NoRightsUrgent: c.Rights.lostUrgent(ctx, rec.Namespace),
 		},
 		Usage: tuning.UsageView{

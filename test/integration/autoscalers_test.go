@@ -112,7 +112,7 @@ func (a *autoscaled) startLoops() {
 	require.NoError(a.t, policies.Register(mgr, fresh))
 	workloads := &workloadloop.Controller{
 		Grants: &board.Grants{}, Confirmed: &board.Confirmed{},
-		Client: mgr.GetClient(), Autoscalers: autoscalers, Clock: clock.RealClock{}, Settings: settings, Access: workloadloop.Access{ServerVersion: "v1.37.1", Sized: workload.Sized{Rollouts: a.rollouts}},
+		Client: mgr.GetClient(), Autoscalers: autoscalers, Clock: clock.RealClock{}, Settings: settings, Access: workloadloop.Access{ControlPlane: workloadloop.ControlPlane{Version: "v1.37.1"}, Sized: workload.Sized{Rollouts: a.rollouts}},
 		Events: event.NewRecorder(mgr.GetEventRecorder("attune"), clock.RealClock{}),
 	}
 	require.NoError(a.t, workloads.Register(mgr, make(chan genericevent.TypedGenericEvent[types.NamespacedName])))

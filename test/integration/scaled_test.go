@@ -106,7 +106,7 @@ func TestKindsThatAreAdded(t *testing.T) {
 	workloads := &workloadloop.Controller{
 		Grants: &board.Grants{}, Confirmed: &board.Confirmed{},
 		Client: w.mgr.GetClient(), Live: w.mgr.GetAPIReader(), Autoscalers: autoscalers, Clock: clock.RealClock{}, Settings: settings,
-		Access: workloadloop.Access{ServerVersion: "v1.37.1", Sized: sized}, Events: event.NewRecorder(&events.FakeRecorder{}, clock.RealClock{}),
+		Access: workloadloop.Access{ControlPlane: workloadloop.ControlPlane{Version: "v1.37.1"}, Sized: sized}, Events: event.NewRecorder(&events.FakeRecorder{}, clock.RealClock{}),
 	}
 	require.NoError(t, workloads.Register(w.mgr, make(chan genericevent.TypedGenericEvent[types.NamespacedName])))
 

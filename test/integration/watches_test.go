@@ -347,7 +347,7 @@ func workloadLoopWakes(t *testing.T) {
 	workloads := &workloadloop.Controller{
 		Confirmed: &board.Confirmed{},
 		Client:    w.looks, Live: w.mgr.GetAPIReader(), Autoscalers: none{}, Clock: clock.RealClock{}, Settings: lookup.Reader{Client: w.mgr.GetClient()},
-		Access: workloadloop.Access{ServerVersion: "v1.37.1", Sized: sized}, Events: event.NewRecorder(&events.FakeRecorder{}, clock.RealClock{}), Grants: &board.Grants{},
+		Access: workloadloop.Access{ControlPlane: workloadloop.ControlPlane{Version: "v1.37.1"}, Sized: sized}, Events: event.NewRecorder(&events.FakeRecorder{}, clock.RealClock{}), Grants: &board.Grants{},
 	}
 	require.NoError(t, workloads.Register(w.mgr, told))
 	w.deployment("web", 1, container(t, "cpu=500m,memory=512Mi"))

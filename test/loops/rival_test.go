@@ -39,7 +39,7 @@ func (w *world) rivalry(sees *usages) *rival {
 	r.workloads = &workloadloop.Controller{
 		Confirmed: &board.Confirmed{},
 		Client:    w.client, Live: w.linked, Clock: w.clock, Settings: settings, Autoscalers: none{},
-		Access: workloadloop.Access{Admission: workload.Admission{Operator: "attune-other"}, ServerVersion: "v1.37.1"},
+		Access: workloadloop.Access{Admission: workload.Admission{Operator: "attune-other"}, ControlPlane: workloadloop.ControlPlane{Version: "v1.37.1"}},
 		Events: event.NewRecorder(w.told, w.clock), Grants: &board.Grants{},
 	}
 	w.policies.Operator, w.workloads.Admission.Operator = "attune-system", "attune-system"

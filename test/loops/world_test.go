@@ -231,7 +231,7 @@ func (w *world) wire() {
 	w.workloads = &workloadloop.Controller{
 		Confirmed: &board.Confirmed{},
 		Client:    w.client, Live: w.linked, Clock: clock, Settings: settings, Autoscalers: w.autoscalers, RecentCPU: w.usage,
-		Access: workloadloop.Access{ServerVersion: "v1.37.1", Rights: w.rights, Evictions: w.evictions},
+		Access: workloadloop.Access{ControlPlane: workloadloop.ControlPlane{Version: "v1.37.1"}, Rights: w.rights, Evictions: w.evictions},
 		Events: event.NewRecorder(w.told, clock), Grants: &board.Grants{}, HeldChanged: func(types.NamespacedName) { w.changes++ },
 	}
 	if w.gauge != nil {

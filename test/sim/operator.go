@@ -166,7 +166,7 @@ func (o *operator) lead(ctx context.Context) {
 		Recently:  func(policy.Settings) (usage.Source, error) { return source{o, true}, nil },
 		RecentCPU: lately{o},
 		Access: workloadloop.Access{
-			Admission: workload.Admission{Operator: operatorNamespace}, Evictions: true, ServerVersion: fmt.Sprintf("v1.%d.2", o.w.server.Minor),
+			Admission: workload.Admission{Operator: operatorNamespace}, Evictions: true, ControlPlane: workloadloop.ControlPlane{Version: fmt.Sprintf("v1.%d.2", o.w.server.Minor)},
 			Rights: &workloadloop.Rights{Ask: func(context.Context) (bool, error) { return !o.w.noRights, nil }, Clock: ticking{of: o}},
 		},
 		Events: recorder, Grants: grants, Confirmed: freshness,
