@@ -349,7 +349,7 @@ tidy: bin/karpenter/go.mod ## go.mod and go.sum of every module are as `go mod t
 	[ -z "$$failed" ] || { echo "run go mod tidy in:$$failed" >&2; exit 1; }
 
 # Older commits have other subjects. A shallow clone has some of the newer ones: all that are there are checked.
-SUBJECTS_SINCE := 2026-11-27T08:15:00Z
+SUBJECTS_SINCE := 2026-11-28T15:30:00Z
 
 subjects: ## Commit subjects are "area: imperative", 72 characters at most
 	@git log --no-merges --since=$(SUBJECTS_SINCE) --format='%h %s' | { grep -vE '^[0-9a-f]+ [a-z][A-Za-z0-9/., -]*: [a-z].{0,}[^.]$$' || true; } | sed 's/^/not "area: imperative": /' > bin/subjects.txt

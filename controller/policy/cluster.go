@@ -327,7 +327,7 @@ func (x summary) ready(of v1alpha1.NamespaceCounts, workloads int32) metav1.Cond
 		c := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonMonitoring,
 			Message: fmt.Sprintf("watching %s in %s", answers.Counted(int(workloads), "workload"), answers.Counted(int(of.Ready), "namespace")) + runningOnly(&x.settings)}
 		if unready > 0 {
-			c.Message += fmt.Sprintf("; not ready in %s: status.unready lists the first", answers.Counted(int(unready), "namespace"))
+			c.Message += fmt.Sprintf("; not ready in %s: status.unready lists the first", answers.Counted(unready, "namespace"))
 		}
 		if why := x.settings.ChangesNoPods(); why != "" {
 			c.Message += "; " + why

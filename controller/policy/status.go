@@ -141,7 +141,7 @@ func (r report) resizing() metav1.Condition {
 		}
 	}
 	if open > 0 {
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonInProgress, answers.Counted(int(open), "pod")+" being resized or observed"
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonInProgress, answers.Counted(open, "pod")+" being resized or observed"
 	}
 	return c
 }

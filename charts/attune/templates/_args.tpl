@@ -111,7 +111,7 @@
 {{- if not (has (toString (.Values.hpa).tolerance) (list "0.1" "<nil>")) }}
 - --hpa-tolerance={{ .Values.hpa.tolerance }}
 {{- end }}
-{{- if .Values.hpa.retarget }}
+{{- if (.Values.hpa).retarget }}
 - --hpa-retarget
 {{- end }}
 {{- if not (has (toString (.Values.hpa).syncPeriod) (list "15s" "<nil>")) }}

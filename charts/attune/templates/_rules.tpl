@@ -18,7 +18,7 @@
 - {apiGroups: [{{ $of._2 }}], resources: [{{ $of._0 }}], verbs: [list, watch]}
 {{- end }}
 - {apiGroups: [policy], resources: [poddisruptionbudgets], verbs: [list, watch]}
-{{- $scalers := ternary "get, list, watch, patch" "list, watch" (default false .root.Values.hpa.retarget) }}
+{{- $scalers := ternary "get, list, watch, patch" "list, watch" (default false (.root.Values.hpa).retarget) }}
 - {apiGroups: [autoscaling], resources: [horizontalpodautoscalers], verbs: [{{ $scalers }}]}
 - {apiGroups: [autoscaling.k8s.io], resources: [verticalpodautoscalers], verbs: [list, watch]}
 - {apiGroups: [keda.sh], resources: [scaledobjects], verbs: [{{ $scalers }}]}
