@@ -63,7 +63,7 @@ func retargetWorld(t *testing.T, settings string) (*world, *bool) {
 func (w *world) atTheTarget() []replicas.Span {
 	five := w.upTo(700)[0]
 	five.Ready, five.Least = 5, 0.93*700
-	return append(w.upTo(700), five)
+	return []replicas.Span{five}
 }
 
 // scalesNoLower: the HPA scales at 700m of each pod at least, but for the rounding of a whole target.
