@@ -121,7 +121,7 @@ func (w *world) followed() bool {
 func (w *world) order(since int) (out []string) {
 	for _, call := range w.link.Calls()[since:] {
 		switch {
-		case call.Verb != "patch" || call.Code >= http.StatusBadRequest:
+		case call.Verb != "patch" || call.DryRun || call.Code >= http.StatusBadRequest:
 		case call.Resource == "horizontalpodautoscalers":
 			var patch []struct {
 				Op, Path string
