@@ -68,6 +68,7 @@ var narrowings = []row[narrowing]{
 
 // lastGates check the narrowed plan.
 var lastGates = []row[gate]{
+	{targetSoon, steps | reboosts, reasons{ReasonHPA}},
 	{memorySoon, steps | answers | undos | spikes, reasons{ReasonMemoryUnknown}},
 	{restartsLastReplica, steps | undos | boosts | spikes, reasons{ReasonSingleReplica, ReasonReplicasNotReady}},
 	{disruptionBudgets, steps | undos | boosts | spikes, reasons{ReasonDisruptionBudget}},

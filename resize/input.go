@@ -63,6 +63,8 @@ type WorkloadInput struct {
 	ScaledOn ScaledRequests
 	// VPA is the name of a VerticalPodAutoscaler of the workload in a mode other than Off; empty: there is no such VPA.
 	VPA string
+	// TargetSoon: what HPA says in Waits lasts for seconds.
+	TargetSoon bool
 }
 
 // ScaledRequests are resources whose request an HPA divides by, by container; the name "" stands for every container.

@@ -71,6 +71,15 @@ func withoutHeld(_ *corev1.Pod, p Plan, in GateInput) Plan {
 	return p
 }
 
+// targetSoon refuses a plan of which a request waits a moment for the target of an HPA. If the rest were sent now, that
+// request would have to wait for the observation and the cooldown of this resize.
+func targetSoon(_ *corev1.Pod, p Plan, in GateInput) *Refusal {
+	if !in.Workload.TargetSoon {
+		return nil
+	}
+	return podview.FirstIn(p.LeftOut, func(r *Refusal) bool { return r.Reason == ReasonHPA && r.Transient })
+}
+
 // withinKept is withoutHeld again: a LimitRange may have moved a request out of the range that keeps the number of
 // replicas.
 func withinKept(pod *corev1.Pod, p Plan, in GateInput) Plan { return withoutHeld(pod, p, in) }

@@ -64,6 +64,7 @@ func TestEveryInputReachesTheGates(t *testing.T) {
 			HPA:                 map[string]resize.Held{"app": {Of: [2]bool{true, false}, By: "scaler"}},
 			ScaledOn:            resize.ScaledRequests{"": {true, false}},
 			VPA:                 "sizer",
+			TargetSoon:          true,
 		},
 		OtherBytes: tuning.MetadataBytes + len(clip.JSON(w.Rec.Spec)) + len(clip.JSON(v1alpha1.AttuneRecommendationStatus{Phase: "Watching"})) + tuning.StepsOfOne,
 		Namespace: resize.NamespaceInput{
@@ -141,7 +142,7 @@ func full(t *testing.T) (tuning.View, tuning.Pass) {
 	w.Workload.Rollout = workload.Rollout{InProgress: true, Reason: "1 of 2 replicas are updated"}
 	w.Workload.Replicas = 3
 	w.Policy.Settings.Resize.Paused = []string{"cluster"}
-	w.Autoscalers = scaledAndSized(w)
+	w.Autoscalers, w.Begin.TargetSoon = scaledAndSized(w), true
 	w.Namespace.Limits = []corev1.LimitRange{{ObjectMeta: metav1.ObjectMeta{Name: "limits"}}}
 	w.Namespace.Quotas = []corev1.ResourceQuota{quotaOf("quota", "2", "1")}
 	w.Namespace.Budgets = []policyv1.PodDisruptionBudget{{ObjectMeta: metav1.ObjectMeta{Name: "budget"}}}

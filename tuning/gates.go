@@ -85,6 +85,7 @@ func (d *gates) workload(pod *corev1.Pod, floors []v1alpha1.Floor) resize.Worklo
 		Annotations: of.Annotations, Replicas: int(of.Replicas), ReadyReplicas: d.readyPods(), Rollout: d.stands.blocks(pod, of.Rollout.Reason),
 		DataUntil: d.view.dataUntil(), StaleAfter: d.view.Policy.Settings.Recommender.StaleAfter(),
 		HPA: d.view.Autoscalers.Gate(d.view.Rec.Spec.Containers, floors, d.view.Now), ScaledOn: d.view.scaledOn(), VPA: d.view.Autoscalers.VPA(),
+		TargetSoon: d.view.Begin.TargetSoon,
 	}
 	if of.Template != nil {
 		in.TemplateAnnotations = of.Template.Annotations

@@ -162,6 +162,9 @@ type BeginView struct {
 	Wait time.Duration
 	// Reserved is the room of other workloads' in-flight resizes that the cache does not show yet.
 	Reserved Reservations
+	// TargetSoon reports that requests wait only seconds for the target of an HPA (autoscale.Holds.Await). A plan with such
+	// a request waits as a whole.
+	TargetSoon bool
 }
 
 // LookedView has the answers to Unknowns of an earlier decision in the same reconcile. The zero value: nothing was

@@ -266,8 +266,8 @@ type KeptRequest struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
 	HPAs []string `json:"hpas"`
-	// By is what keeps the number of replicas within the range. Keep: the history proves it. Retarget: the target of the
-	// HPA changes together with the request. Not set: Keep.
+	// By is what the history proves to keep the number of replicas within the range. Keep: the target of the HPA does not
+	// change. Retarget: it changes together with the request. Not set: Keep.
 	// +optional
 	// +kubebuilder:validation:Enum=Keep;Retarget
 	By HPAHandling `json:"by,omitempty"`
@@ -275,11 +275,10 @@ type KeptRequest struct {
 	// +optional
 	OriginalPercent int32 `json:"originalPercent,omitempty"`
 	// Digest of minReplicas, maxReplicas, target and tolerance of the HPAs; by Retarget, of the original target and
-	// requests. With other ones, the range is void.
+	// of the original requests. With other ones, the range is void.
 	// +kubebuilder:validation:MaxLength=32
 	Digest string `json:"digest"`
-	// Since is the beginning of the history behind the range. By Retarget, which needs none, it is when the range was
-	// computed.
+	// Since is the beginning of the history behind the range.
 	Since metav1.Time `json:"since"`
 	// ValidUntil is when the range is void: a day after it was computed. While there are new samples, it is renewed every
 	// hour.

@@ -345,9 +345,9 @@ type ResourceSettings struct {
 
 	// HPA sets what attune does to a request on which a HorizontalPodAutoscaler scales by utilization. Block: it does not
 	// change the request. Keep: it changes the request only within the range in which the HPA would have asked for the
-	// same number of replicas over the whole history. Retarget (CPU only): it changes the target utilization of the HPA
-	// together with the request, so that the HPA scales at the same usage per pod; where it may not, as Keep. Strategy
-	// Node supports neither. Built-in default: Block.
+	// same number of replicas over the whole history. Retarget (CPU only): the same, while it changes the target utilization
+	// of the HPA together with the request, so that the HPA scales at the same usage per pod; where it may not, as Keep.
+	// Strategy Node supports neither. Built-in default: Block.
 	// +optional
 	HPA *HPAHandling `json:"hpa,omitempty"`
 }

@@ -158,6 +158,9 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 	c.memory.meters.fleet.storeFigures(w, d.Status)
 	if left := c.early(w, d.Decision); left > 0 {
 		c.memory.steps.record(req.NamespacedName, d.Status.Records)
+		if d.target > 0 {
+			left = min(left, d.target)
+		}
 		return reconcile.Result{RequeueAfter: left, Priority: ptr.To(0)}, nil
 	}
 	if err := c.carryOutDecision(ctx, rec, w, &d); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,6 +33,8 @@ type decided struct {
 	tuning.Decision
 	// turns is the number of tokens; 0: none were taken.
 	turns int
+	// target is when another pass is needed for the target of an HPA (followTarget); 0: none.
+	target time.Duration
 }
 
 // decide calls tuning.Decide repeatedly until the decision can be carried out. Each round ends in the first case that
@@ -59,7 +62,7 @@ func (c *Controller) decide(ctx context.Context, w *tuning.View) decided {
 			w.Begin.Reserved, w.Looked.Rooms = c.memory.reservations.read(), nil
 		case w.Begin.Wait == 0 && c.full(w, d.Begins()):
 		default:
-			return decided{d, d.Begins()}
+			return decided{Decision: d, turns: d.Begins()}
 		}
 	}
 	return decided{Decision: c.decideWithoutNew(ctx, w)}

@@ -2,12 +2,15 @@ package workload
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,59 +34,142 @@ type targetChange struct {
 	why   string
 	until time.Time
 	wait  time.Duration
+	// accepted is when the API server last accepted a change, or a dry run of one.
+	accepted time.Time
+	// setBack counts how often in a row another writer set the target back.
+	setBack int
+	// above is since when the target is a little too high; zero: it is not.
+	above time.Time
 }
 
 const (
 	// rejectedFirst and rejectedLast are the backoff after a change of a target was rejected.
 	rejectedFirst, rejectedLast = time.Minute, 10 * time.Minute
-	// setBackFor is how long a target stays as another writer set it back right after attune had changed it.
-	setBackFor = 10 * time.Minute
+	// tooLowFor and tooHighFor are how long a target stays as another writer set it back after attune had changed it,
+	// doubled each time in a row, up to setBackLast. A target that is too high may remove replicas after the HPA's window.
+	tooLowFor, tooHighFor, setBackLast = 10 * time.Minute, time.Minute, 24 * time.Hour
 	// raisedFor is how long a raised target stays although the resize that needs it does not start, so that the two do not
 	// take turns. The shortest window of scaling down covers it.
 	raisedFor = 30 * time.Second
-	// targetEvery is the time until the next pass while resizes wait for a target, if no event comes.
+	// littleFor is how long a target stays one percentage point too high, so that each pod that comes or goes does not
+	// change it.
+	littleFor = time.Minute
+	// acceptedFor is how long no dry run follows a change that the API server accepted.
+	acceptedFor = time.Minute
+	// targetEvery is the time until the next pass while a target is not the one that belongs to the requests, if no event
+	// comes.
 	targetEvery = 5 * time.Second
 )
+
+// targetWait says whether resizes wait for the target of an HPA.
+type targetWait struct {
+	// why new resizes of the requests wait; empty: they need not. soon: they wait for seconds only.
+	why  string
+	soon bool
+	// again is when another pass is needed; 0: after an event.
+	again time.Duration
+}
 
 // followTarget changes the target of the HPA that scales on the CPU request of the workload (setting Retarget), at most
 // once in a pass, so that the HPA keeps the usage per pod at which it scales. The target belongs to the lowest requests
 // that the pods have or are about to get: before requests are lowered, it is raised; after they were raised, it is
 // lowered. In between it is too high, which the HPA's window for scaling down covers.
-//
-// It returns why new resizes of these requests wait; empty: they need not. It needs another pass after a duration; 0: not.
-func (c *Controller) followTarget(ctx context.Context, w *tuning.View, d tuning.Decision) (wait string, again time.Duration) {
+func (c *Controller) followTarget(ctx context.Context, w *tuning.View, d tuning.Decision) (wait targetWait) {
 	f := w.Autoscalers.Follower()
-	if f == nil {
-		return "", 0
+	if f == nil || !begins(d, f) && !followed(w, f) {
+		return wait
 	}
-	needed, key := f.At(f.Request(lowestRequests(w.Pods, d.Status.Records))), client.ObjectKeyFromObject(w.Rec)
-	if last := c.memory.stored.targets.Of(key); needed < f.Live() && last.to == f.Live() && last.from < last.to {
-		if left := last.at.Add(raisedFor).Sub(w.Now); left > 0 && left <= raisedFor {
-			return "", left
+	needed, key := f.At(f.Request(lowestRequests(w, d))), client.ObjectKeyFromObject(w.Rec)
+	switch left := c.staysRaised(key, f, needed, w.Now); {
+	case left > 0:
+		wait.again = left
+	case needed != f.Live():
+		wait.why = c.changeTarget(ctx, w, f, needed)
+		if wait.again = c.memory.stored.targets.Of(key).until.Sub(w.Now); wait.again <= 0 {
+			wait.again = targetEvery
 		}
 	}
-	if needed != f.Live() {
-		wait = c.changeTarget(ctx, w, f, needed)
-		again = c.memory.stored.targets.Of(key).until.Sub(w.Now)
-	}
-	switch {
+	switch last := c.memory.stored.targets.Of(key); {
 	case !begins(d, f):
-		return "", again
-	case wait == "" && f.Percent < needed:
-		return fmt.Sprintf("HorizontalPodAutoscaler %s has the target %d %%, and the resize waits until it has %d %%", f.HPA, f.Percent, needed), targetEvery
+		wait.why = ""
+	case wait.why == "" && f.Percent < needed:
+		wait.why = fmt.Sprintf("HorizontalPodAutoscaler %s has the target %d %%, and the resize waits until it has %d %%", f.HPA, f.Percent, needed)
+		wait.soon, wait.again = last.until.After(w.Now) || w.Now.Sub(last.at) < acceptedFor, targetEvery
+	case wait.why == "":
+		wait.why = c.tryTarget(ctx, w, f, d)
 	}
-	return wait, again
+	return wait
 }
 
-// awaitTarget decides again without the resizes that wait for the target of an HPA.
+// followed reports whether attune has changed the target or the requests of pods. The target does not follow requests that
+// only other writers have changed.
+func followed(w *tuning.View, f *autoscale.Follower) bool {
+	return f.Live() != f.Threshold.Target || len(w.Rec.Status.Records) > 0 || slices.ContainsFunc(w.Pods, func(pod *corev1.Pod) bool {
+		_, seeded := pod.Annotations[v1alpha1.SeededAnnotation]
+		return seeded || !podview.ResizedByAttune(pod).IsZero()
+	})
+}
+
+// staysRaised returns how long a target stays although it is higher than needed; 0: it does not stay.
+func (c *Controller) staysRaised(key types.NamespacedName, f *autoscale.Follower, needed int32, now time.Time) time.Duration {
+	last := c.memory.stored.targets.Of(key)
+	little := needed == f.Live()-1 && needed != f.Threshold.Target
+	switch {
+	case !little && !last.above.IsZero():
+		last.above = time.Time{}
+		c.memory.stored.targets.Put(key, last)
+	case little && last.above.IsZero():
+		last.above = now
+		c.memory.stored.targets.Put(key, last)
+	}
+	left := time.Duration(0)
+	if needed < f.Live() && last.to == f.Live() && last.from < last.to {
+		left = last.at.Add(raisedFor).Sub(now)
+	}
+	if little {
+		left = max(left, last.above.Add(littleFor).Sub(now))
+	}
+	if left > max(raisedFor, littleFor) { // of a clock that was wrong
+		return 0
+	}
+	return max(left, 0)
+}
+
+// tryTarget returns why requests on which the HPA scales do not change now; empty: they may. Before they are raised, a dry
+// run finds out whether the target can be lowered afterwards: otherwise the HPA would have too few replicas.
+func (c *Controller) tryTarget(ctx context.Context, w *tuning.View, f *autoscale.Follower, d tuning.Decision) (why string) {
+	last := c.memory.stored.targets.Of(client.ObjectKeyFromObject(w.Rec))
+	if left := last.until.Sub(w.Now); last.why != "" && left > 0 && left <= rejectedLast {
+		return last.why
+	}
+	pods := slices.Clone(w.Pods)
+	for _, write := range d.Writes {
+		if i := slices.IndexFunc(pods, func(p *corev1.Pod) bool { return p.UID == write.Pod.UID }); i >= 0 {
+			pods[i] = write.Plan.Apply(pods[i])
+		}
+	}
+	lowered := f.At(f.Request(pods))
+	if since := w.Now.Sub(last.accepted); lowered >= f.Live() || since >= 0 && since < acceptedFor {
+		return ""
+	}
+	return c.changeTarget(ctx, w, f, lowered, client.DryRunAll)
+}
+
+// awaitTarget decides again without the resizes that wait for the target of an HPA. A decision that is too early to be
+// written begins nothing.
 func (c *Controller) awaitTarget(ctx context.Context, w *tuning.View, d decided) decided {
-	wait, again := c.followTarget(ctx, w, d.Decision)
-	if wait != "" {
+	sent := d.Decision
+	if c.early(*w, sent) > 0 {
+		sent.Writes, sent.Status.Records = nil, w.Rec.Status.Records
+	}
+	wait := c.followTarget(ctx, w, sent)
+	if wait.why != "" {
 		c.memory.limit.returnTokens(d.turns)
-		w.Autoscalers = w.Autoscalers.Await(wait)
+		w.Autoscalers, w.Begin.TargetSoon = w.Autoscalers.Await(wait.why), wait.soon
 		d = c.decide(ctx, w)
 	}
-	d.Wake(again)
+	d.target = wait.again
+	d.Wake(wait.again)
 	return d
 }
 
@@ -97,17 +183,19 @@ func begins(d tuning.Decision, f *autoscale.Follower) bool {
 }
 
 // lowestRequests returns the pods with the lowest CPU requests that they have, or that their open records will give them.
-// The pods of the argument are not changed.
-func lowestRequests(pods []*corev1.Pod, records []v1alpha1.ResizeRecord) []*corev1.Pod {
-	pods = slices.Clone(pods)
-	for _, record := range records {
+// A revert counts only when it begins: a node that is gone may never carry it out. The pods of the view are not changed.
+func lowestRequests(w *tuning.View, d tuning.Decision) []*corev1.Pod {
+	pods := slices.Clone(w.Pods)
+	for _, record := range d.Status.Records {
 		i := slices.IndexFunc(pods, func(p *corev1.Pod) bool { return p.UID == record.PodUID })
 		if i < 0 {
 			continue
 		}
 		ahead := slices.Concat(record.Desired, record.Then)
 		if resize.PuttingBack(record) {
-			ahead = record.Prior
+			if ahead = record.Prior; !w.Looked.CacheLags[record.PodUID] && !revertBegins(w, d, record) {
+				continue
+			}
 		}
 		pods[i] = resize.Plan{}.Apply(pods[i])
 		for _, container := range podview.Resizable(pods[i]) {
@@ -122,40 +210,79 @@ func lowestRequests(pods []*corev1.Pod, records []v1alpha1.ResizeRecord) []*core
 	return pods
 }
 
-// changeTarget writes a target. It returns why it cannot; empty: it could, or another writer was first.
-func (c *Controller) changeTarget(ctx context.Context, w *tuning.View, f *autoscale.Follower, to int32) (why string) {
+// revertBegins reports whether a decision sends a revert for the first time.
+func revertBegins(w *tuning.View, d tuning.Decision, record v1alpha1.ResizeRecord) bool {
+	return slices.ContainsFunc(d.Writes, func(w tuning.Write) bool { return w.Pod.UID == record.PodUID }) &&
+		!slices.ContainsFunc(w.Rec.Status.Records, func(r v1alpha1.ResizeRecord) bool { return r.PodUID == record.PodUID && resize.PuttingBack(r) })
+}
+
+// changeTarget writes a target, or tries to in a dry run. It returns why it cannot; empty: it could, or another writer was
+// first.
+func (c *Controller) changeTarget(ctx context.Context, w *tuning.View, f *autoscale.Follower, to int32, trial ...client.PatchOption) (why string) {
 	key := client.ObjectKeyFromObject(w.Rec)
 	last := c.memory.stored.targets.Of(key)
 	if left := last.until.Sub(w.Now); left > 0 && left <= rejectedLast { // more is of a clock that was wrong
 		return last.why
 	}
 	kind, name := f.Written()
-	change, err := c.writeTarget(ctx, w, f, to, last)
+	change, err := c.writeTarget(ctx, w, f, to, last, trial...)
 	switch {
 	case apierrors.IsConflict(err): // the next pass decides on what another writer wrote
 		last.why, last.until = "", w.Now.Add(time.Second)
 		c.memory.stored.targets.Put(key, last)
 		return ""
 	case err != nil:
+		before := last.why
 		last.wait = max(rejectedFirst, min(2*last.wait, rejectedLast))
 		last.why, last.until = fmt.Sprintf("the target of %s %s is not changed: %v", kind.Kind, name, err), w.Now.Add(last.wait)
 		c.memory.stored.targets.Put(key, last)
 		log.FromContext(ctx).Info("Cannot change the target of an HPA; trying again", "kind", kind.Kind, "name", name, "after", last.wait, "cause", err.Error())
-		c.Events.Send(w.Rec, nil, event.Warning(v1alpha1.EventTargetNotChanged, "%s", last.why))
+		if _, again := errors.AsType[setBackError](err); !again || before != last.why {
+			c.Events.Send(w.Rec, nil, event.Warning(v1alpha1.EventTargetNotChanged, "%s", last.why))
+		}
 		return last.why
 	case change == nil: // the cache does not show the last change yet
 		return ""
 	}
-	c.memory.stored.targets.Put(key, targetChange{from: change.From, to: to, at: w.Now})
+	last.why, last.until, last.wait, last.accepted = "", time.Time{}, 0, w.Now
+	if len(trial) > 0 {
+		c.memory.stored.targets.Put(key, last)
+		return ""
+	}
+	switch {
+	case last.wasSetBack(change.From, w.Now):
+		last.setBack++
+	case w.Now.Sub(last.at) > tooLowFor:
+		last.setBack = 0
+	}
+	last.from, last.to, last.at, last.above = change.From, to, w.Now, time.Time{}
+	c.memory.stored.targets.Put(key, last)
 	log.FromContext(ctx).Info("Changed the target of an HPA", "kind", kind.Kind, "name", name, "from", change.From, "to", change.To)
 	c.Events.Send(w.Rec, nil, event.Normal(v1alpha1.EventTargetChanged, "Changed the target CPU utilization of %s %s from %d %% to %d %%, because the pods request %s on average",
 		kind.Kind, name, change.From, change.To, recommender.Format(recommender.CPU, recommender.Amount(f.Request(w.Pods)))))
 	return ""
 }
 
+// setBackError says that another writer set a target back.
+type setBackError struct{ error }
+
+// wasSetBack reports whether another writer changed a target after attune had.
+func (t targetChange) wasSetBack(live int32, now time.Time) bool {
+	return t.to > 0 && t.to != live && now.Sub(t.at) < 2*setBackLast
+}
+
+// rests returns until when a target stays as another writer set it back. A target that is too high is corrected sooner.
+func (t targetChange) rests(live, to int32) time.Time {
+	rest := tooLowFor
+	if to < live {
+		rest = tooHighFor
+	}
+	return t.at.Add(min(rest<<min(t.setBack, 12), setBackLast))
+}
+
 // writeTarget reads the object from the API server and patches it; nil: it has the target. The patch fails if the object has
 // changed since it was read.
-func (c *Controller) writeTarget(ctx context.Context, w *tuning.View, f *autoscale.Follower, to int32, last targetChange) (*autoscale.Rewrite, error) {
+func (c *Controller) writeTarget(ctx context.Context, w *tuning.View, f *autoscale.Follower, to int32, last targetChange, trial ...client.PatchOption) (*autoscale.Rewrite, error) {
 	kind, name := f.Written()
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(kind)
@@ -166,9 +293,29 @@ func (c *Controller) writeTarget(ctx context.Context, w *tuning.View, f *autosca
 	if change == nil || err != nil {
 		return nil, err
 	}
-	if again := last.at.Add(setBackFor); last.to > 0 && last.to != change.From && w.Now.Before(again) {
-		return nil, fmt.Errorf("it was set back from %d %% to %d %% right after attune had changed it; attune waits until %s",
-			last.to, change.From, again.UTC().Format(time.RFC3339))
+	if again := last.rests(change.From, to); last.wasSetBack(change.From, w.Now) && w.Now.Before(again) {
+		return nil, setBackError{fmt.Errorf("%s set it back from %d %% to %d %% after attune had changed it; attune waits until %s. Let only one of the two write it",
+			writerOf(object), last.to, change.From, again.UTC().Format(time.RFC3339))}
 	}
-	return change, c.Client.Patch(ctx, object, client.RawPatch(types.JSONPatchType, change.Patch), client.FieldOwner(podview.FieldManager))
+	patch := client.RawPatch(types.JSONPatchType, change.Patch)
+	return change, c.Client.Patch(ctx, object, patch, append(trial, client.FieldOwner(podview.FieldManager))...)
+}
+
+// writerOf names the field manager other than attune that wrote the targets of an object last.
+func writerOf(o *unstructured.Unstructured) string {
+	var newest metav1.ManagedFieldsEntry
+	for _, entry := range o.GetManagedFields() {
+		raw := ""
+		if entry.FieldsV1 != nil {
+			raw = entry.FieldsV1.GetRawString()
+		}
+		writes := strings.Contains(raw, `"f:metrics"`) || strings.Contains(raw, `"f:triggers"`)
+		if writes && entry.Manager != podview.FieldManager && (newest.Manager == "" || newest.Time.Before(entry.Time)) {
+			newest = entry
+		}
+	}
+	if newest.Manager == "" {
+		return "another writer"
+	}
+	return fmt.Sprintf("field manager %q", newest.Manager)
 }

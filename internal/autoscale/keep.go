@@ -91,15 +91,14 @@ type verdict struct {
 // Stored are the targets of the AttuneRecommendation.
 func (h Holds) Keep(containers []string, stored []v1alpha1.ContainerTarget, f Fleet) Holds {
 	f.sized = containers
+	h.findFollower(&f)
 	return h.judge(containers, f, func(of request) verdict {
-		return h.orKept(of, &f, func() verdict {
-			if !f.Read {
-				if v := h.standing(of, stored, f); v.proof != nil {
-					return v
-				}
+		if !f.Read {
+			if v := h.standing(of, stored, f); v.proof != nil {
+				return v
 			}
-			return h.prove(of, f)
-		})
+		}
+		return h.orKept(of, &f, func() verdict { return h.prove(of, f) })
 	})
 }
 
@@ -110,6 +109,7 @@ func (h Holds) WithKept(stored []v1alpha1.ContainerTarget, f Fleet) Holds {
 		return h
 	}
 	f.sized = podview.Map(stored, func(t v1alpha1.ContainerTarget) string { return t.Name })
+	h.findFollower(&f)
 	return h.judge(f.sized, f,
 		func(of request) verdict { return h.standing(of, stored, f) })
 }
@@ -128,7 +128,6 @@ func (h Holds) Kept(container string, r recommender.Resource) *Proof {
 
 func (h Holds) judge(containers []string, f Fleet, judge func(request) verdict) Holds {
 	h.kept = map[request]verdict{}
-	h.findFollower(&f)
 	for _, container := range containers {
 		for _, r := range recommender.Resources {
 			if of := (request{container, r}); len(h.on(of)) > 0 && f.Keeps(container, r) {
@@ -136,6 +135,7 @@ func (h Holds) judge(containers []string, f Fleet, judge func(request) verdict) 
 			}
 		}
 	}
+	h.settle()
 	return h
 }
 
@@ -189,7 +189,7 @@ func (h Holds) standing(of request, stored []v1alpha1.ContainerTarget, f Fleet) 
 	row := podview.FirstIn(target.Kept, func(k *v1alpha1.KeptRequest) bool { return k.Resource == of.resource.String() })
 	switch {
 	case row == nil:
-		return h.orKept(of, &f, func() verdict { return verdict{why: "no range of requests is proven to keep the number of replicas"} }).void()
+		return h.notStored(of, &f)
 	case row.By != v1alpha1.HPARetarget && row.Digest != h.digest(of, &f):
 		return verdict{why: "the HorizontalPodAutoscalers have changed since the range of requests was computed"}
 	case !f.Now.Before(row.ValidUntil.Time):
@@ -318,7 +318,10 @@ func (f *Fleet) share(all replicas.Kept, of request, present map[string]float64)
 			}
 		}
 	}
-	const rounding = 1e-9
+	rounding := 1e-9
+	if len(present) == 1 {
+		rounding = 0 // nothing is divided
+	}
 	least = 1 + recommender.Amount(math.Floor((1+rounding)*max(0, all.Least-fixed)*own/sized))
 	if math.IsInf(all.Greatest, 1) {
 		return least, 0

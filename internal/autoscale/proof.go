@@ -25,8 +25,8 @@ func SentenceOf(k *v1alpha1.KeptRequest) string {
 		requests = fmt.Sprintf("from %s to %s", recommender.Format(r, podview.AmountOf(r, k.Least)), recommender.Format(r, podview.AmountOf(r, *k.Most)))
 	}
 	if k.By == v1alpha1.HPARetarget {
-		return fmt.Sprintf("%s keeps the number of replicas with a request %s, as attune changes its target together with the request (originally %d %%); valid until %s",
-			named(k.HPAs), requests, k.OriginalPercent, minute(k.ValidUntil.Time))
+		return fmt.Sprintf("%s keeps the number of replicas with a request %s, as attune changes its target together with the request (originally %d %%); history since %s, valid until %s",
+			named(k.HPAs), requests, k.OriginalPercent, minute(k.Since.Time), minute(k.ValidUntil.Time))
 	}
 	return fmt.Sprintf("%s keeps the number of replicas with a request %s; history since %s, valid until %s",
 		named(k.HPAs), requests, minute(k.Since.Time), minute(k.ValidUntil.Time))

@@ -26,7 +26,7 @@ func TestGranted(t *testing.T) {
 	assert.Contains(t, SentenceOf(&row), "each of the HorizontalPodAutoscalers a, b keeps the number of replicas with a request of at least 462m; ")
 	row.By, row.OriginalPercent = v1alpha1.HPARetarget, 70
 	assert.Equal(t, "Retarget", ProofOf(&row))
-	assert.Contains(t, SentenceOf(&row), "a request of at least 462m, as attune changes its target together with the request (originally 70 %); valid until 2026-11-28 09:00 UTC")
+	assert.Contains(t, SentenceOf(&row), "a request of at least 462m, as attune changes its target together with the request (originally 70 %); history since 2026-11-20 09:00 UTC, valid until 2026-11-28 09:00 UTC")
 	proof, kept = Granted(&target, recommender.Memory)
 	assert.Empty(t, proof, "no HPA scales on it")
 	assert.Nil(t, kept)

@@ -1,6 +1,7 @@
 package autoscale
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -114,9 +115,10 @@ func (f *Follower) others(container string) float64 {
 	return f.Threshold.Request - f.original[container]
 }
 
-// digest identifies what a range depends on.
-func (f *Follower) digest() string {
-	all := []any{v1alpha1.HPARetarget, f.HPA, f.Container, f.Threshold.Target}
+// digest identifies what a range depends on: neither the present target nor the present requests of sized containers.
+func (f *Follower) digest(scaler replicas.Scaler) string {
+	scaler.Target = f.Threshold.Target
+	all := []any{v1alpha1.HPARetarget, f.HPA, f.Container, scaler}
 	for _, name := range slices.Sorted(maps.Keys(f.present)) {
 		original, sized := f.original[name]
 		if !sized {
@@ -127,74 +129,83 @@ func (f *Follower) digest() string {
 	return clip.Digest(all, 8)
 }
 
-// retarget computes the range of a request for which the target of the HPA stays within its bounds. If the history proves
-// that the target at a bound keeps the number of replicas with other requests too, the range includes them.
-func (h Holds) retarget(of request, f *Fleet) verdict {
-	b := h.on(of)[0]
-	to, why := h.follow(b, f)
-	switch {
-	case why != "":
-		return verdict{why: why, retarget: true}
-	case to.original[of.container] == 0:
-		return verdict{why: fmt.Sprintf("the template of container %s has no %s request, to which the target belongs", of.container, of.resource), retarget: true}
+// follows returns how the target of the HPA of a request follows it, or why it does not.
+func (h Holds) follows(of request, f *Fleet) (*Follower, string) {
+	to, why := h.follow(h.on(of)[0], f)
+	if why == "" && to.original[of.container] == 0 {
+		why = fmt.Sprintf("the template of container %s has no %s request, to which the target belongs", of.container, of.resource)
 	}
-	proof := &Proof{Follower: to, Kept: recommender.Kept{By: named([]string{b.HPA}), Reason: resize.ReasonHPA}}
-	all, since := h.reach(to, f, proof)
-	proof.Least, proof.Most = f.share(all, of, to.present)
+	return to, why
+}
+
+// refused returns why attune must not change the target of a binding; empty: it may.
+func (h Holds) refused(b Binding) string {
+	if !h.mayRetarget {
+		return noRight
+	}
+	return b.refused
+}
+
+// retarget computes the range of a request in which the HPA keeps the number of replicas, if its target follows. The history
+// proves it.
+func (h Holds) retarget(of request, f *Fleet) verdict {
+	to, why := h.follows(of, f)
+	if why != "" {
+		return verdict{why: why, retarget: true}
+	}
+	refused := h.refused(to.Binding)
+	past := f.past(to.Container, to.Resource)
+	if why := past.tooLittle(f.Now); why != "" {
+		return verdict{why: cmp.Or(refused, why), retarget: true}
+	}
+	scaler, _ := h.scaler(to.Binding)
+	proven := scaler.Retarget(to.Threshold, past.Spans)
+	below, above := to.beyond("less", proven.Below, proven.Least), to.beyond("more", proven.Above, proven.Greatest)
+	if proven.Least >= to.Threshold.Request && proven.Greatest <= to.Threshold.Request {
+		why := fmt.Sprintf("no other request of a pod than %s is proven to keep the number of replicas while the target follows: %s, and %s",
+			format(of.resource, to.Threshold.Request), below, above)
+		return verdict{why: cmp.Or(refused, why), retarget: true}
+	}
+	const included = 1e-8 // the original request is part of the range
+	proven.Least = min(proven.Least, to.Threshold.Request*(1-included))
+	proven.Greatest = max(proven.Greatest, to.Threshold.Request*(1+included))
+	proof := &Proof{Follower: to, Kept: recommender.Kept{By: named([]string{to.HPA}), Reason: resize.ReasonHPA, Below: below, Above: above}}
+	proof.Least, proof.Most = f.share(proven, of, to.present)
 	proof.Retarget = &recommender.Retarget{Threshold: to.Threshold, Others: to.others(of.container)}
-	now := f.Now.UTC().Truncate(time.Second)
+	at := func(t time.Time) metav1.Time { return metav1.Time{Time: t.UTC().Truncate(time.Second)} }
 	proof.Stored = v1alpha1.KeptRequest{
 		Resource: of.resource.String(), Least: podview.Quantity(of.resource, proof.Least), Most: podview.ToPointer(of.resource, proof.Most),
-		HPAs: []string{b.HPA}, By: v1alpha1.HPARetarget, OriginalPercent: to.Threshold.Target, Digest: to.digest(),
-		Since: metav1.Time{Time: since.UTC().Truncate(time.Second)}, ValidUntil: metav1.Time{Time: now.Add(keptFor)},
+		HPAs: []string{to.HPA}, By: v1alpha1.HPARetarget, OriginalPercent: to.Threshold.Target, Digest: to.digest(scaler),
+		Since: at(past.Since), ValidUntil: at(f.Now.Add(keptFor)),
 	}
-	switch {
-	case !h.mayRetarget:
-		return verdict{why: noRight, proposed: proof, retarget: true}
-	case b.refused != "":
-		return verdict{why: b.refused, proposed: proof, retarget: true}
+	if refused != "" {
+		return verdict{why: refused, proposed: proof, retarget: true}
 	}
 	return verdict{proof: proof}
 }
 
-// reach returns the requests of a pod that a target can follow, and since when the history behind them is known. It writes
-// into a proof what would happen beyond.
-func (h Holds) reach(to *Follower, f *Fleet, proof *Proof) (all replicas.Kept, since time.Time) {
-	since = f.Now
-	const included = 1e-8 // both bounds of the threshold are part of the range
-	least, greatest := to.Threshold.Range()
-	all.Least, all.Greatest = least*(1-included), greatest*(1+included)
-	proof.Below = fmt.Sprintf("with less, its target would be above %d %%", max(replicas.GreatestTarget, to.Threshold.Target))
-	proof.Above = fmt.Sprintf("with more, its target would be below %d %%", min(replicas.LeastTarget, to.Threshold.Target))
-	if past := f.past(to.Container, to.Resource); past.tooLittle(f.Now) == "" {
-		scaler, _ := h.scaler(to.Binding)
-		proven := scaler.Retarget(to.Threshold, past.Spans)
-		if proven.Least < least {
-			all.Least, proof.Below, since = proven.Least, beyond("less", to.HPA, proven.Below), past.Since
-		}
-		if proven.Greatest > greatest {
-			all.Greatest, proof.Above, since = proven.Greatest, beyond("more", to.HPA, proven.Above), past.Since
-		}
-	}
-	return all, since
-}
-
-// beyond writes what an HPA with its target at a bound would have done with less or more than a range.
-func beyond(with, hpa string, c replicas.Change) string {
+// beyond writes what the HPA would have done with less or more than a range, although its target followed. attune stays away
+// from it by a margin, which depends on whether the target still follows there.
+func (f *Follower) beyond(with string, c replicas.Change, bound float64) string {
 	if c.At.IsZero() {
-		return fmt.Sprintf("with %s, HorizontalPodAutoscaler %s would have asked for another number of replicas", with, hpa)
+		return fmt.Sprintf("with %s, HorizontalPodAutoscaler %s would have asked for another number of replicas", with, f.HPA)
 	}
-	return fmt.Sprintf("with %s, HorizontalPodAutoscaler %s would have asked for %d replicas instead of %d at %s, apart from the margin",
-		with, hpa, c.Instead, c.Asked, minute(c.At))
+	margin := replicas.RetargetMargin
+	if least, greatest := f.Threshold.Range(); bound <= least || bound >= greatest {
+		margin = replicas.Margin
+	}
+	return fmt.Sprintf("with %s, HorizontalPodAutoscaler %s would have asked for %d replicas instead of %d at %s; the margin is %v %%",
+		with, f.HPA, c.Instead, c.Asked, minute(c.At), 100*margin)
 }
 
-// orKept returns the range of a request whose target may change; otherwise that of the history, or why there is neither.
+// orKept returns the range of a request whose target may change. If none is proven, it returns the one that the history
+// proves for a target that does not change, or why there is neither.
 func (h Holds) orKept(of request, f *Fleet, kept func() verdict) verdict {
-	if !f.retargets(of.container, of.resource) {
+	if !h.retargets(of, f) {
 		return kept()
 	}
 	v := h.retarget(of, f)
-	if v.proof == nil {
+	if v.proof == nil && !h.moves(of) {
 		if proven := kept(); proven.proof != nil {
 			return proven
 		}
@@ -202,21 +213,72 @@ func (h Holds) orKept(of request, f *Fleet, kept func() verdict) verdict {
 	return v
 }
 
+// retargets reports whether the target of the HPA of a request may change, because of this container or another one.
+func (h Holds) retargets(of request, f *Fleet) bool {
+	return slices.ContainsFunc(f.sized, func(c string) bool {
+		return f.retargets(c, of.resource) && h.on(of)[0].binds(c, of.resource)
+	})
+}
+
+// moves reports whether the target of the HPA of a request changes at present, because attune has changed it before.
+func (h Holds) moves(of request) bool {
+	return h.follower != nil && h.follower.rewritten && h.follower.binds(of.container, of.resource)
+}
+
+// settle leaves either ranges with a target that follows, or ranges that hold for the present target only and no follower.
+func (h *Holds) settle() {
+	if h.follower == nil {
+		return
+	}
+	fixed, follows := []request{}, h.follower.rewritten
+	for of, v := range h.kept {
+		if v.proof != nil && h.follower.binds(of.container, of.resource) {
+			if follows = follows || v.proof.Follower != nil; v.proof.Follower == nil {
+				fixed = append(fixed, of)
+			}
+		}
+	}
+	switch {
+	case len(fixed) > 0 && !follows:
+		h.follower = nil
+	case follows:
+		for _, of := range fixed {
+			h.kept[of] = verdict{why: fmt.Sprintf("the target of HorizontalPodAutoscaler %s follows the requests, and the range was computed for one that does not", h.follower.HPA), retarget: true}
+		}
+	}
+}
+
 // followed returns the stored range of a request whose target may change, if it still stands.
 func (h Holds) followed(of request, row *v1alpha1.KeptRequest, f *Fleet) verdict {
-	if !f.retargets(of.container, of.resource) {
+	if !h.retargets(of, f) {
 		return verdict{why: "no range of requests is proven to keep the number of replicas"}
 	}
-	v := h.retarget(of, f)
-	if v.proof == nil {
-		return v
+	to, why := h.follows(of, f)
+	if why == "" {
+		why = h.refused(to.Binding)
 	}
-	if v.proof.Stored.Digest != row.Digest {
-		return verdict{why: "the target of the HorizontalPodAutoscaler or the requests of the template have changed since the range of requests was computed", retarget: true}
+	if why != "" {
+		return verdict{why: why, retarget: true}
 	}
-	v.proof.Stored = *row // the caller may not have the history behind it
-	v.proof.Least, v.proof.Most = podview.AmountOf(of.resource, row.Least), podview.FromPointer(of.resource, row.Most)
-	return v
+	if scaler, _ := h.scaler(to.Binding); to.digest(scaler) != row.Digest {
+		return verdict{why: "the HorizontalPodAutoscaler or the requests of the template have changed since the range of requests was computed", retarget: true}
+	}
+	proof := &Proof{Follower: to, Stored: *row, Kept: recommender.Kept{By: named(row.HPAs), Reason: resize.ReasonHPA}}
+	proof.Least, proof.Most = podview.AmountOf(of.resource, row.Least), podview.FromPointer(of.resource, row.Most)
+	proof.Retarget = &recommender.Retarget{Threshold: to.Threshold, Others: to.others(of.container)}
+	return verdict{proof: proof}
+}
+
+// notStored is the verdict on a request without a stored range.
+func (h Holds) notStored(of request, f *Fleet) verdict {
+	if !h.retargets(of, f) {
+		return verdict{why: "no range of requests is proven to keep the number of replicas"}
+	}
+	to, why := h.follows(of, f)
+	if why == "" {
+		why = h.refused(to.Binding)
+	}
+	return verdict{why: cmp.Or(why, "the range of requests in which the target can follow has not been computed yet, or is not proven"), retarget: true}
 }
 
 func (f *Fleet) retargets(container string, r recommender.Resource) bool {
@@ -240,12 +302,4 @@ func (a Autoscalers) originals(hpa *autoscalingv2.HorizontalPodAutoscaler, w wor
 		}
 	}
 	return bindings
-}
-
-// void is the verdict without a proof, because none is stored.
-func (v verdict) void() verdict {
-	if v.proof != nil {
-		v = verdict{why: "the range of requests has not been computed yet", retarget: true}
-	}
-	return v
 }

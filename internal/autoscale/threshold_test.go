@@ -15,12 +15,21 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/replicas"
 	"attune.io/attune/resize"
 )
 
-// retargets is fleet with the setting Retarget for CPU, and a history that proves no other request.
+// steady is a history in which 9 pods use almost so many millicores. While a target keeps this threshold, the number of
+// replicas is the same. Without one, any other request leads to another number.
+func steady(threshold float64) autoscale.Past {
+	past := quiet(9, threshold)
+	past.Spans[0].Least = 0.98 * threshold
+	return past
+}
+
+// retargets is fleet with the setting Retarget for CPU, and a steady history at 70 % of a request of 1.
 func retargets(pods ...map[string]string) autoscale.Fleet {
-	f := fleet(running(pods...), quiet(2, 2000))
+	f := fleet(running(pods...), steady(700))
 	f.Retargets = func(_ string, r recommender.Resource) bool { return r == cpu }
 	return f
 }
@@ -38,11 +47,11 @@ func changed(original, written, live string) autoscalingv2.HorizontalPodAutoscal
 	return h
 }
 
-// TestRetargetNeedsNoHistory: the HPA scales at 70 % of 1000m. The target may be 30 % to 90 %, so the request 778m to 2333m.
-func TestRetargetNeedsNoHistory(t *testing.T) {
+// TestRetargetKeepsTheNumber: the HPA scales at 70 % of 1000m. The target may be 30 % to 90 %, so the request 778m to 2333m, in
+// which the history proves the number of replicas.
+func TestRetargetKeepsTheNumber(t *testing.T) {
 	usual := hpa("web", ofPods("cpu", utilization(70)))
 	f := retargets(map[string]string{"app": "1"})
-	f.Past, f.Read = nil, false
 	holds := mayWrite(usual).Keep([]string{"app"}, nil, f)
 	assert.Nil(t, holds.On("app", cpu))
 	proof := holds.Kept("app", cpu)
@@ -50,7 +59,7 @@ func TestRetargetNeedsNoHistory(t *testing.T) {
 	assert.Equal(t, [2]recommender.Amount{778, 2333}, [2]recommender.Amount{proof.Least, proof.Most})
 	assert.Equal(t, v1alpha1.KeptRequest{
 		Resource: "cpu", Least: proof.Stored.Least, Most: proof.Stored.Most, HPAs: []string{"web"}, By: v1alpha1.HPARetarget, OriginalPercent: 70,
-		Digest: proof.Stored.Digest, Since: metav1.NewTime(at), ValidUntil: metav1.NewTime(at.Add(24 * time.Hour)),
+		Digest: proof.Stored.Digest, Since: metav1.NewTime(at.Add(-7 * 24 * time.Hour)), ValidUntil: metav1.NewTime(at.Add(24 * time.Hour)),
 	}, proof.Stored)
 	assert.Equal(t, "778m", proof.Stored.Least.String())
 	assert.EqualValues(t, 778, holds.Gate([]v1alpha1.ContainerTarget{{Name: "app"}}, nil, at)["app"].Kept[cpu].Least)
@@ -65,6 +74,56 @@ func TestRetargetNeedsNoHistory(t *testing.T) {
 	}
 }
 
+// TestRetargetIsBlockedWithoutProof: no range without enough history, nor if usage was at a threshold that moves. The
+// message has the numbers. The target follows nevertheless, as pods may have other requests.
+func TestRetargetIsBlockedWithoutProof(t *testing.T) {
+	usual := hpa("web", ofPods("cpu", utilization(70)))
+	crossed := steady(700)
+	crossed.Spans = append(crossed.Spans, replicas.Span{Ready: 4, Least: 765, Greatest: 775, LeastAt: at.Add(-30 * time.Hour).Unix(), GreatestAt: at.Add(-20 * time.Hour).Unix()})
+	short := steady(700)
+	short.Since = at.Add(-time.Hour)
+	early := retargets(map[string]string{"app": "1"})
+	early.Past, early.Read = nil, false
+	of := func(past autoscale.Past) autoscale.Fleet {
+		f := retargets(map[string]string{"app": "800m"})
+		f.Past = func(string, recommender.Resource) autoscale.Past { return past }
+		return f
+	}
+	for why, f := range map[string]autoscale.Fleet{
+		"are not known yet":                           early,
+		"known since 2026-11-28 11:00 UTC; enough at": of(short),
+		"no other request of a pod than 1 is proven to keep the number of replicas while the target follows: with less, HorizontalPodAutoscaler web would have asked for 5 replicas instead of 4": of(crossed),
+	} {
+		holds := mayWrite(usual).Keep([]string{"app"}, nil, f)
+		require.NotNil(t, holds.On("app", cpu), why)
+		assert.Contains(t, holds.On("app", cpu).Message, why)
+		assert.Nil(t, holds.Kept("app", cpu))
+		assert.NotNil(t, holds.Follower(), why)
+		assert.Nil(t, scaled(usual).Keep([]string{"app"}, nil, f).Proposed("app", cpu), "%s: nor is it proposed", why)
+	}
+}
+
+// TestRetargetLeavesTheTargetBelowAProofOfKeep: where only a target that does not change is proven to keep the number of
+// replicas, it does not follow. A target that was changed has to follow, so that no such range applies.
+func TestRetargetLeavesTheTargetBelowAProofOfKeep(t *testing.T) {
+	f := retargets(map[string]string{"app": "1"})
+	past := steady(500)
+	past.Spans[0] = replicas.Span{Ready: 3, Least: 471, Greatest: 476, LeastAt: at.Unix(), GreatestAt: at.Unix()} // 2 replicas below 467m
+	f.Past = func(string, recommender.Resource) autoscale.Past { return past }
+	holds := mayWrite(hpa("web", ofPods("cpu", utilization(70)))).Keep([]string{"app"}, nil, f)
+	require.NotNil(t, holds.Kept("app", cpu), "%v", holds.On("app", cpu))
+	assert.Empty(t, holds.Kept("app", cpu).Stored.By)
+	assert.Nil(t, holds.Follower())
+	row := []v1alpha1.ContainerTarget{{Name: "app", Kept: []v1alpha1.KeptRequest{holds.Kept("app", cpu).Stored}}}
+	assert.Nil(t, mayWrite(hpa("web", ofPods("cpu", utilization(70)))).WithKept(row, f).Follower())
+
+	f.Pods = running(map[string]string{"app": "800m"})
+	holds = mayWrite(changed("70", "88", "88")).Keep([]string{"app"}, nil, f)
+	assert.Nil(t, holds.Kept("app", cpu))
+	assert.NotNil(t, holds.Follower())
+	assert.Contains(t, holds.On("app", cpu).Message, "no other request of a pod than 1 is proven")
+}
+
 // TestRetargetKeepsTheThreshold: for each request of the range, the target of the request is less than 0.5 percentage points
 // away from what the HPA of the user scales at, and between 30 % and 90 %.
 func TestRetargetKeepsTheThreshold(t *testing.T) {
@@ -72,10 +131,15 @@ func TestRetargetKeepsTheThreshold(t *testing.T) {
 	for range 300 {
 		percent, original := int32(1+random.IntN(150)), recommender.Amount(10+random.IntN(8000))
 		f := retargets(map[string]string{"app": recommender.Format(cpu, original)})
-		f.Original, f.Past = func(string, recommender.Resource) recommender.Amount { return original }, nil
+		f.Original = func(string, recommender.Resource) recommender.Amount { return original }
+		past := steady(float64(percent) * float64(original) / 100)
+		f.Past = func(string, recommender.Resource) autoscale.Past { return past }
 		holds := mayWrite(hpa("web", ofPods("cpu", utilization(percent)))).Keep([]string{"app"}, nil, f)
 		proof := holds.Kept("app", cpu)
-		require.NotNil(t, proof, "%d %% of %d", percent, original)
+		if proof == nil {
+			assert.Less(t, percent, int32(25), "%d: only few percent are too coarse", original)
+			continue
+		}
 		assert.True(t, proof.Contains(original), "%d %% of %d: from %d to %d", percent, original, proof.Least, proof.Most)
 		for _, request := range []recommender.Amount{proof.Least, original, proof.Most, proof.Least + recommender.Amount(random.Int64N(int64(proof.Most-proof.Least)+1))} {
 			target := holds.Follower().At(float64(request))
@@ -96,7 +160,7 @@ func TestRetargetGoesBeyondItsBounds(t *testing.T) {
 	require.NotNil(t, proof)
 	assert.EqualValues(t, 361, proof.Least)
 	assert.Zero(t, proof.Most, "2 is the least number")
-	assert.Equal(t, "with less, HorizontalPodAutoscaler web would have asked for 3 replicas instead of 2 at 2026-11-26 10:00 UTC, apart from the margin", proof.Below)
+	assert.Equal(t, "with less, HorizontalPodAutoscaler web would have asked for 3 replicas instead of 2 at 2026-11-26 10:00 UTC; the margin is 20 %", proof.Below)
 	assert.Equal(t, at.Add(-7*24*time.Hour), proof.Stored.Since.Time)
 	f.Past = nil
 	stored := mayWrite(usual).WithKept([]v1alpha1.ContainerTarget{{Name: "app", Kept: []v1alpha1.KeptRequest{proof.Stored}}}, f)
@@ -108,20 +172,26 @@ func TestRetargetGoesBeyondItsBounds(t *testing.T) {
 // TestRetargetDividesTheRangeOfAPod: any mix of requests within the parts has a sum within the range.
 func TestRetargetDividesTheRangeOfAPod(t *testing.T) {
 	pod := map[string]string{"app": "1", "side": "200m", "proxy": "300m"}
-	holds := mayWrite(hpa("web", ofPods("cpu", utilization(60)))).Keep([]string{"app", "side"}, nil, retargets(pod, pod))
+	past := steady(900)
+	of := func(pods ...map[string]string) autoscale.Fleet {
+		f := retargets(pods...)
+		f.Past = func(string, recommender.Resource) autoscale.Past { return past }
+		return f
+	}
+	holds := mayWrite(hpa("web", ofPods("cpu", utilization(60)))).Keep([]string{"app", "side"}, nil, of(pod, pod))
 	app, side := holds.Kept("app", cpu), holds.Kept("side", cpu)
 	require.NotNil(t, app)
 	require.NotNil(t, side)
 	// 60 % of 1500m: the request of a pod is 1000m to 3000m, of which proxy has 300m.
 	assert.EqualValues(t, 700*1000/1200+1, app.Least)
 	assert.EqualValues(t, 700*200/1200+1, side.Least)
-	assert.EqualValues(t, 2700*1000/1200, app.Most)
+	assert.EqualValues(t, 2700*1000/1200-1, app.Most)
 	assert.EqualValues(t, 90, holds.Follower().At(float64(app.Least+side.Least+300)))
 	assert.EqualValues(t, 30, holds.Follower().At(float64(app.Most+side.Most+300)))
 	assert.EqualValues(t, 500, app.Retarget.Others)
 
 	resized := map[string]string{"app": "700m", "side": "150m", "proxy": "300m"}
-	again := mayWrite(changed("60", "78", "78")).Keep([]string{"app", "side"}, nil, retargets(resized, pod))
+	again := mayWrite(changed("60", "78", "78")).Keep([]string{"app", "side"}, nil, of(resized, pod))
 	assert.Equal(t, app.Stored.Digest, again.Kept("app", cpu).Stored.Digest, "neither resizes nor its own target change it")
 	assert.Equal(t, app.Least, again.Kept("app", cpu).Least)
 }
@@ -149,7 +219,7 @@ func TestRetargetRefusals(t *testing.T) {
 		"two metrics":                    {hpas: []autoscalingv2.HorizontalPodAutoscaler{hpa("web", ofPods("cpu", utilization(70)), ofContainer("side", "cpu", utilization(50)))}, why: "2 targets of CPU utilization scale the workload"},
 		"no target":                      {hpas: []autoscalingv2.HorizontalPodAutoscaler{hpa("web", ofPods("cpu", autoscalingv2.MetricTarget{}))}, why: "the target of HorizontalPodAutoscaler web is not known"},
 		"minReplicas 0":                  {hpas: []autoscalingv2.HorizontalPodAutoscaler{zero}, why: "HorizontalPodAutoscaler web has minReplicas 0"},
-		"changed target":                 {hpas: []autoscalingv2.HorizontalPodAutoscaler{changed("70", "85", "60")}, why: "the target of HorizontalPodAutoscaler web is 60 %: it was changed after", proposed: true},
+		"changed target":                 {hpas: []autoscalingv2.HorizontalPodAutoscaler{changed("60", "75", "70")}, why: "the target of HorizontalPodAutoscaler web is 70 %: it was changed after", proposed: true},
 		"no request of a neighbour":      {hpas: []autoscalingv2.HorizontalPodAutoscaler{usual}, pod: map[string]string{"app": "1", "proxy": ""}, why: "container proxy of pod web-1 has no cpu request"},
 		"no request in the template":     {hpas: []autoscalingv2.HorizontalPodAutoscaler{usual}, pod: map[string]string{"proxy": "1"}, why: "the template of container proxy has no cpu request, to which the target belongs"},
 		"a target of memory is no other": {hpas: []autoscalingv2.HorizontalPodAutoscaler{memoryToo}},

@@ -23,6 +23,7 @@ var retargeted = []schema.GroupVersionResource{
 
 // restoreTargets gives HPAs and ScaledObjects the targets that the operator changed back. Pods that are still below their
 // original requests then have more replicas; with the changed target, pods with their original requests would have too few.
+// A target below the original one stays for the same reason: the pods may still have raised requests.
 func restoreTargets(ctx context.Context, api metadata.Interface, namespaces []string, o Options) error {
 	if !o.Retargeted {
 		return nil
@@ -63,6 +64,12 @@ func restoreTarget(ctx context.Context, resource schema.GroupVersionResource, na
 		change, failed := autoscale.Restore(object)
 		if failed != nil || change == nil {
 			return failed
+		}
+		if change.From < change.To {
+			_, _ = fmt.Fprintf(o.Out, "%s %s/%s: the target stays %d %% (originally %d %%), because pods may still have raised requests. "+
+				"Give them the resources of their template, then set %d %% and remove the annotation %s\n",
+				object.GetKind(), namespace, name, change.From, change.To, change.To, autoscale.OriginalTargetAnnotation)
+			return nil
 		}
 		_, err = of.Patch(ctx, name, types.JSONPatchType, change.Patch, metav1.PatchOptions{})
 		if err == nil {

@@ -14,6 +14,8 @@ type Call struct {
 	Namespace, Name             string
 	// Body of a write.
 	Body []byte
+	// DryRun: the write stores nothing.
+	DryRun bool
 	// Landed: it was handed on to the API server. Code is the API server's answer; 0: none came.
 	Landed bool
 	Code   int
@@ -37,7 +39,7 @@ var verbs = map[string]string{
 // CallOf reads a request's address: /api/v1 or /apis/GROUP/VERSION, then namespaces/NAMESPACE where there
 // is one, then RESOURCE/NAME/SUBRESOURCE. Other addresses, such as /version, are resources of that name.
 func CallOf(r *http.Request, body []byte) Call {
-	call := Call{Verb: verbs[r.Method], Body: body}
+	call := Call{Verb: verbs[r.Method], Body: body, DryRun: r.URL.Query().Has("dryRun")}
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	switch {
 	case parts[0] == "api" && len(parts) > 2:

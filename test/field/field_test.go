@@ -7,6 +7,7 @@
 package field
 
 import (
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -39,6 +40,7 @@ import (
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/node"
+	"attune.io/attune/recommender/replicas"
 	"attune.io/attune/tuning/targets"
 	"attune.io/attune/usage"
 	"attune.io/attune/webhook/pod"
@@ -230,6 +232,26 @@ func testsOf(t *testing.T, folder string) (names []string) {
 // now is when the pods of all cases are created.
 var now = time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC)
 
+// atTheTarget returns a week in which up to three pods used as much as their HPA scales at, and almost too little for as many; nothing with another setting than
+// Retarget.
+func (c *example) atTheTarget(settings policy.Settings, holds autoscale.Holds) func(string, recommender.Resource) autoscale.Past {
+	return func(container string, r recommender.Resource) autoscale.Past {
+		past, threshold := autoscale.Past{Since: now.Add(-7 * 24 * time.Hour), Until: now, Window: 7 * 24 * time.Hour}, 0.0
+		for _, scale := range holds.Scales() {
+			for i := range c.Pod.Containers {
+				of := &c.Pod.Containers[i]
+				if request := podview.AmountIn(r, of.Resources.Requests); scale.Resource == r && settings.Retargets(of.Name, r) && (container == "" || container == of.Name) {
+					threshold += float64(cmp.Or(scale.Original, scale.Percent)) / 100 * float64(request)
+				}
+			}
+		}
+		if n := min(3, c.HPA.MaxReplicas-1); threshold > 0 && n > 0 {
+			past.Spans = []replicas.Span{{Ready: n, Least: 1.16 * threshold * float64(n-1) / float64(n), Greatest: threshold, LeastAt: now.Unix(), GreatestAt: now.Unix()}}
+		}
+		return past
+	}
+}
+
 // Each case becomes what its report says.
 func TestCases(t *testing.T) {
 	for _, r := range read(t) {
@@ -283,11 +305,11 @@ func (c *example) run(t *testing.T) {
 	}
 	view := targets.View{Workload: w, Policy: p, Settings: settings, Now: now, Status: c.Status, History: history, Largest: bound}
 	holds := scalers.Of(w)
-	if settings.KeepsAnyReplicas() { // of three pods with the resources of the template, and without a history of their number
+	if settings.KeepsAnyReplicas() { // of three pods with the resources of the template
 		scalers.MayRetarget = true
 		holds = scalers.Of(w).Keep(targets.SizedNames(template, settings), nil, autoscale.Fleet{
 			Keeps: settings.KeepsReplicas, Retargets: settings.Retargets, Original: targets.OriginalRequests(view), Read: true, Now: now,
-			Pods: slices.Repeat([]*corev1.Pod{{Spec: c.Pod}}, 3),
+			Pods: slices.Repeat([]*corev1.Pod{{Spec: c.Pod}}, 3), Past: c.atTheTarget(settings, holds),
 		})
 	}
 	view.Blocked, view.Kept, view.Proposed, view.HPABindings = holds.On, holds.Kept, holds.Proposed, holds.Stored()

@@ -21,6 +21,7 @@ import (
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/recommender/replicas"
 	"attune.io/attune/test/fault"
 )
 
@@ -49,12 +50,20 @@ const lowestRetargeted = 778
 // retargetWorld is scaledWorld with the setting Retarget, and the switch that denies attune to change targets.
 func retargetWorld(t *testing.T, settings string) (*world, *bool) {
 	w := scaledWorld(t, settings, nil)
-	w.usage.spans[" cpu"] = w.upTo(2000) // the history proves no other request
+	w.usage.spans = map[string][]replicas.Span{" cpu": w.atTheTarget()}
 	denied := new(bool)
 	w.autoscalers = retargeted{w.direct, denied}
 	w.wire()
 	w.passed = func() { scalesNoLower(w) }
 	return w, denied
+}
+
+// atTheTarget is a week in which no other request is proven with a target of 70 %, and requests from lowestRetargeted with
+// one that follows.
+func (w *world) atTheTarget() []replicas.Span {
+	five := w.upTo(700)[0]
+	five.Ready, five.Least = 5, 0.93*700
+	return []replicas.Span{five}
 }
 
 // scalesNoLower: the HPA scales at 700m of each pod at least, but for the rounding of a whole target.
@@ -68,6 +77,7 @@ func scalesNoLower(w *world) {
 // underRetargetedHPA is a Deployment of three pods that request more CPU than they need, under an HPA.
 func underRetargetedHPA(w *world) {
 	w.autoscalers = retargeted{w.direct, new(bool)}
+	w.usage.now, w.usage.spans = w.clock.Now, map[string][]replicas.Span{" cpu": w.atTheTarget()}
 	w.wire()
 	pods(3, shape{"cpu=1,memory=512Mi", ""}, shrunk)(w)
 	require.NoError(w.t, w.direct.Create(w.t.Context(), cpuHPA(w.namespace, "web")))
@@ -121,7 +131,7 @@ func (w *world) followed() bool {
 func (w *world) order(since int) (out []string) {
 	for _, call := range w.link.Calls()[since:] {
 		switch {
-		case call.Verb != "patch" || call.Code >= http.StatusBadRequest:
+		case call.Verb != "patch" || call.DryRun || call.Code >= http.StatusBadRequest:
 		case call.Resource == "horizontalpodautoscalers":
 			var patch []struct {
 				Op, Path string

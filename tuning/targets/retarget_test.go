@@ -1,7 +1,10 @@
 package targets
 
 import (
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -14,6 +17,7 @@ import (
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/replicas"
 )
 
 // retargeting is a View of a container with a target of 240m, whose HPA scales at some percent of a request.
@@ -24,15 +28,21 @@ func retargeting(t *testing.T, percent int32, request string, may bool) View {
 	v.Workload.Template = v.Workload.Template.DeepCopy()
 	v.Workload.Template.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse(request)
 	hpa := autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
-	hpa.Spec.MaxReplicas = 10
+	hpa.Spec.MaxReplicas = 20
 	hpa.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: v.Workload.Name}
 	hpa.Spec.Metrics = []autoscalingv2.MetricSpec{{Type: autoscalingv2.ResourceMetricSourceType, Resource: &autoscalingv2.ResourceMetricSource{
 		Name: corev1.ResourceCPU, Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: &percent},
 	}}}
 	holds := autoscale.Autoscalers{HPAs: []autoscalingv2.HorizontalPodAutoscaler{hpa}, MayRetarget: may}.Of(v.Workload)
+	original, _ := strconv.ParseFloat(strings.TrimSuffix(request, "m"), 64)
+	threshold := float64(percent) * original / 100 // which the usage of 9 pods almost reached
+	past := autoscale.Past{Since: now.Add(-7 * 24 * time.Hour), Until: now, Window: 7 * 24 * time.Hour, Spans: []replicas.Span{
+		{Ready: 9, Least: 0.98 * threshold, Greatest: threshold, LeastAt: now.Unix(), GreatestAt: now.Unix()},
+	}}
 	holds = holds.Keep(SizedNames(v.Workload.Template, v.Settings), nil, autoscale.Fleet{
 		Keeps: v.Settings.KeepsReplicas, Retargets: v.Settings.Retargets, Pods: []*corev1.Pod{{Spec: v.Workload.Template.Spec}},
 		Original: OriginalRequests(v), Read: true, Now: now,
+		Past: func(string, recommender.Resource) autoscale.Past { return past },
 	})
 	v.Blocked, v.Kept, v.Proposed, v.HPABindings = holds.On, holds.Kept, holds.Proposed, holds.Stored()
 	return v
@@ -51,9 +61,11 @@ func TestRetargetExplainsTheTarget(t *testing.T) {
 	}{
 		"within":    {50, "300m", "240m", "HorizontalPodAutoscaler web: target 50 % -> 63 %, so that it still scales at 150m per pod"},
 		"unchanged": {50, "240m", "240m", "HorizontalPodAutoscaler web: target 50 % does not change: it scales at 120m per pod"},
-		"below": {70, "500m", "389m", "raised to 389m: with less, its target would be above 90 %. " +
+		"below": {70, "500m", "389m", "raised to 389m: with less, HorizontalPodAutoscaler web would have asked for 10 replicas instead of 9 at " +
+			now.Format("2006-01-02 15:04 UTC") + "; the margin is 20 %. " +
 			"HorizontalPodAutoscaler web: target 70 % -> 90 %, so that it still scales at 350m per pod"},
-		"above": {60, "100m", "200m", "lowered to 200m: with more, its target would be below 30 %. " +
+		"above": {60, "100m", "200m", "lowered to 200m: with more, HorizontalPodAutoscaler web would have asked for 8 replicas instead of 9 at " +
+			now.Format("2006-01-02 15:04 UTC") + "; the margin is 20 %. " +
 			"HorizontalPodAutoscaler web: target 60 % -> 30 %, so that it still scales at 60m per pod"},
 	} {
 		t.Run(name, func(t *testing.T) {

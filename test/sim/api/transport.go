@@ -99,7 +99,7 @@ func (t *transport) serve(ctx context.Context, r request) (any, error) {
 			of = k
 		}
 	}
-	if of == nil || r.query.Has("dryRun") {
+	if of == nil || r.DryRun && r.Kind() != "patch "+r.Resource {
 		return nil, fmt.Errorf("the server does not serve %s", r.Call)
 	}
 	o := of.New()
@@ -123,6 +123,9 @@ func (t *transport) serve(ctx context.Context, r request) (any, error) {
 	case "update":
 		return o, t.Update(ctx, o)
 	case "patch":
+		if r.DryRun { // nothing here would reject it
+			return o, t.Get(ctx, client.ObjectKeyFromObject(o), o)
+		}
 		return o, t.Patch(ctx, o, r.patch())
 	case "delete":
 		of := &metav1.DeleteOptions{}
