@@ -80,7 +80,7 @@ func (c *Controller) followTarget(ctx context.Context, w *tuning.View, d tuning.
 		return wait
 	}
 	needed, key := f.At(f.Request(lowestRequests(w, d))), client.ObjectKeyFromObject(w.Rec)
-	switch left := c.staysRaised(key, f, needed, w.Now); {
+	switch left := c.staysRaised(key, f.Live(), needed, needed == f.Threshold.Target, w.Now); {
 	case left > 0:
 		wait.again = left
 	case needed != f.Live():
@@ -110,10 +110,11 @@ func followed(w *tuning.View, f *autoscale.Follower) bool {
 	})
 }
 
-// staysRaised returns how long a target stays although it is higher than needed; 0: it does not stay.
-func (c *Controller) staysRaised(key types.NamespacedName, f *autoscale.Follower, needed int32, now time.Time) time.Duration {
+// staysRaised returns how long a live target stays although it is higher than needed; 0: it does not stay. original: the one
+// that is needed is the user's.
+func (c *Controller) staysRaised(key types.NamespacedName, live, needed int32, original bool, now time.Time) time.Duration {
 	last := c.memory.stored.targets.Of(key)
-	little := needed == f.Live()-1 && needed != f.Threshold.Target
+	little := needed == live-1 && !original
 	switch {
 	case !little && !last.above.IsZero():
 		last.above = time.Time{}
@@ -123,7 +124,7 @@ func (c *Controller) staysRaised(key types.NamespacedName, f *autoscale.Follower
 		c.memory.stored.targets.Put(key, last)
 	}
 	left := time.Duration(0)
-	if needed < f.Live() && last.to == f.Live() && last.from < last.to {
+	if needed < live && last.to == live && last.from < last.to {
 		left = last.at.Add(raisedFor).Sub(now)
 	}
 	if little {
