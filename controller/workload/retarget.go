@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -319,4 +320,28 @@ func writerOf(o *unstructured.Unstructured) string {
 		return "another writer"
 	}
 	return fmt.Sprintf("field manager %q", newest.Manager)
+}
+
+// restoreTargets gives the HPAs of a deleted workload their original targets back, once, before its recommendation is
+// deleted. A target that cannot be restored keeps its annotation.
+func (c *Controller) restoreTargets(ctx context.Context, rec *v1alpha1.AttuneRecommendation) {
+	for _, b := range rec.Spec.HPABindings {
+		if b.Resource != recommender.CPU.String() {
+			continue
+		}
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"))
+		err := c.Live.Get(ctx, types.NamespacedName{Namespace: rec.Namespace, Name: b.HPA}, object)
+		of, _, _ := unstructured.NestedStringMap(object.Object, "spec", "scaleTargetRef")
+		if err != nil || of["kind"] != string(rec.Spec.Workload.Kind) || of["name"] != rec.Spec.Workload.Name {
+			continue
+		}
+		change, err := autoscale.Restore(object)
+		if err == nil && change != nil {
+			err = c.Client.Patch(ctx, object, client.RawPatch(types.JSONPatchType, change.Patch), client.FieldOwner(podview.FieldManager))
+		}
+		if err != nil {
+			log.FromContext(ctx).Error(err, "Cannot restore the target of the HPA of a deleted workload", "name", b.HPA)
+		}
+	}
 }
