@@ -314,7 +314,7 @@ func (c *Controller) rest(ctx context.Context, rec *v1alpha1.AttuneRecommendatio
 		return reconcile.Result{RequeueAfter: left, Priority: ptr.To(0)}, nil
 	}
 	if len(w.Pods) == 0 {
-		c.restoreTargets(ctx, rec)
+		restoreTargets(ctx, c.Live, c.Client, rec)
 	}
 	log.FromContext(ctx).Info("Deleting the recommendation of a deleted workload", "since", rec.Status.GoneSince)
 	err := c.Client.Delete(ctx, rec, client.Preconditions{UID: &rec.UID, ResourceVersion: &rec.ResourceVersion})

@@ -49,7 +49,7 @@ func TestARevertCountsWhenItBegins(t *testing.T) {
 
 // Pods of different requests come and go: the target is not lowered by one for each of them.
 func TestATargetALittleTooHighStaysForAMinute(t *testing.T) {
-	c, key := &Controller{}, types.NamespacedName{Name: "web"}
+	c, key := &stored{}, types.NamespacedName{Name: "web"}
 	assert.Equal(t, littleFor, c.staysRaised(key, 85, 84, false, now))
 	assert.Equal(t, 20*time.Second, c.staysRaised(key, 85, 84, false, now.Add(40*time.Second)))
 	assert.Zero(t, c.staysRaised(key, 85, 85, false, now.Add(50*time.Second)))
