@@ -318,6 +318,9 @@ func (c *Controller) rest(ctx context.Context, rec *v1alpha1.AttuneRecommendatio
 	if left := rec.Status.GoneSince.Add(forgetAfter).Sub(w.Now); left > 0 {
 		return reconcile.Result{RequeueAfter: left, Priority: ptr.To(0)}, nil
 	}
+	if len(w.Pods) == 0 {
+		restoreTargets(ctx, c.Live, c.Client, rec)
+	}
 	log.FromContext(ctx).Info("Deleting the recommendation of a deleted workload", "since", rec.Status.GoneSince)
 	err := c.Client.Delete(ctx, rec, client.Preconditions{UID: &rec.UID, ResourceVersion: &rec.ResourceVersion})
 	if client.IgnoreNotFound(err) != nil {

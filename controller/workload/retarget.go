@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -80,7 +81,7 @@ func (c *Controller) followTarget(ctx context.Context, w *tuning.View, d tuning.
 		return wait
 	}
 	needed, key := f.At(f.Request(lowestRequests(w, d))), client.ObjectKeyFromObject(w.Rec)
-	switch left := c.staysRaised(key, f, needed, w.Now); {
+	switch left := c.memory.stored.staysRaised(key, f.Live(), needed, needed == f.Threshold.Target, w.Now); {
 	case left > 0:
 		wait.again = left
 	case needed != f.Live():
@@ -110,20 +111,21 @@ func followed(w *tuning.View, f *autoscale.Follower) bool {
 	})
 }
 
-// staysRaised returns how long a target stays although it is higher than needed; 0: it does not stay.
-func (c *Controller) staysRaised(key types.NamespacedName, f *autoscale.Follower, needed int32, now time.Time) time.Duration {
-	last := c.memory.stored.targets.Of(key)
-	little := needed == f.Live()-1 && needed != f.Threshold.Target
+// staysRaised returns how long a live target stays although it is higher than needed; 0: it does not stay. original: the one
+// that is needed is the user's.
+func (x *stored) staysRaised(key types.NamespacedName, live, needed int32, original bool, now time.Time) time.Duration {
+	last := x.targets.Of(key)
+	little := needed == live-1 && !original
 	switch {
 	case !little && !last.above.IsZero():
 		last.above = time.Time{}
-		c.memory.stored.targets.Put(key, last)
+		x.targets.Put(key, last)
 	case little && last.above.IsZero():
 		last.above = now
-		c.memory.stored.targets.Put(key, last)
+		x.targets.Put(key, last)
 	}
 	left := time.Duration(0)
-	if needed < f.Live() && last.to == f.Live() && last.from < last.to {
+	if needed < live && last.to == live && last.from < last.to {
 		left = last.at.Add(raisedFor).Sub(now)
 	}
 	if little {
@@ -318,4 +320,28 @@ func writerOf(o *unstructured.Unstructured) string {
 		return "another writer"
 	}
 	return fmt.Sprintf("field manager %q", newest.Manager)
+}
+
+// restoreTargets gives the HPAs of a deleted workload their original targets back, once, before its recommendation is
+// deleted. A target that cannot be restored keeps its annotation.
+func restoreTargets(ctx context.Context, live client.Reader, writes client.Client, rec *v1alpha1.AttuneRecommendation) {
+	for _, b := range rec.Spec.HPABindings {
+		if b.Resource != recommender.CPU.String() {
+			continue
+		}
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"))
+		err := live.Get(ctx, types.NamespacedName{Namespace: rec.Namespace, Name: b.HPA}, object)
+		of, _, _ := unstructured.NestedStringMap(object.Object, "spec", "scaleTargetRef")
+		if err != nil || of["kind"] != string(rec.Spec.Workload.Kind) || of["name"] != rec.Spec.Workload.Name {
+			continue
+		}
+		change, err := autoscale.Restore(object)
+		if err == nil && change != nil {
+			err = writes.Patch(ctx, object, client.RawPatch(types.JSONPatchType, change.Patch), client.FieldOwner(podview.FieldManager))
+		}
+		if err != nil {
+			log.FromContext(ctx).Error(err, "Cannot restore the target of the HPA of a deleted workload", "name", b.HPA)
+		}
+	}
 }

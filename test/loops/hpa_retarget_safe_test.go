@@ -140,3 +140,18 @@ func TestRetargetGivesWay(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, string(said), "set it back from")
 }
+
+// A workload is deleted, and its HPA stays with the changed target: a workload that is created after the recommendation is
+// forgotten finds the original one.
+func TestRetargetIsRestoredOfAWorkloadThatIsGone(t *testing.T) {
+	t.Parallel()
+	w, _ := retargetWorld(t, retargetCPU)
+	w.until(12*time.Hour, "the requests are lowered", func() bool { return slices.Equal(w.requests(), []int64{lowestRetargeted}) && w.idle() })
+	w.passed = nil
+	w.remove()
+	w.run(8*24*time.Hour, 24*time.Hour)
+	assert.Empty(t, w.recommendations())
+	target, _ := w.target()
+	assert.Equal(t, int32(70), target)
+	assert.Empty(t, w.hpa().Annotations)
+}

@@ -165,6 +165,8 @@ func TestRetargetFollowsTheRequests(t *testing.T) {
 	for i, what := range order {
 		if what == "pod" {
 			assert.Contains(t, slices.Concat(order[:i]), "hpa 74", "the target is raised before the first resize")
+		} else {
+			assert.Equal(t, "pod", append(order, "")[i+1], "a target is raised only for a resize that follows: %v", order)
 		}
 	}
 	assert.Equal(t, "pod", order[len(order)-1], "%v", order)
