@@ -42,6 +42,8 @@ type Binding struct {
 	rewritten bool
 	// foreign: another writer changed the target after attune had, or the original one is not readable.
 	foreign bool
+	// noteLost: only the annotation was removed. The recommendation still has the original target.
+	noteLost bool
 }
 
 // defaultPercent is the target CPU utilization of an HPA without metrics: the default of the autoscaling API.

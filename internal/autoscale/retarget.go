@@ -76,6 +76,11 @@ func writtenBack(name, owner string) string {
 // addTarget adds to a binding of an HPA its original target and the object that attune writes: the HPA, or its ScaledObject.
 func (a Autoscalers) addTarget(hpa *autoscalingv2.HorizontalPodAutoscaler, b *Binding, w workload.Workload) {
 	b.owner, b.live = scaledObjectOf(hpa), b.Percent
+	defer func() {
+		if of := ofHPA(hpa); b.refused == "" && !of.is(workload.GroupKindOf(w.Kind), w.Name) {
+			b.refused = fmt.Sprintf("HorizontalPodAutoscaler %s scales %s %s, which may have other workloads too", hpa.Name, of.kind, of.name)
+		}
+	}()
 	if b.owner == "" {
 		_, b.rewritten = rewrittenOf(hpa)
 		_, b.refused = OriginalTarget(hpa, *b)
@@ -290,6 +295,9 @@ func (b Binding) Rewrite(o *unstructured.Unstructured, to int32) (*Rewrite, erro
 		return nil, fmt.Errorf("%s has no target of %s utilization any more, or more than one", name, b.metric())
 	}
 	original, why := originalOf(o, name, b, live)
+	if _, noted := rewrittenOf(o); !noted && b.noteLost && live == b.live {
+		original = b.Original
+	}
 	switch {
 	case why != "":
 		return nil, errors.New(why)

@@ -12,10 +12,12 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/replicas"
 	"attune.io/attune/resize"
@@ -398,4 +400,35 @@ func TestRetargetRefusesNumbersThatAttuneNeverWrites(t *testing.T) {
 		holds := mayWrite(changed(numbers[0], numbers[1], numbers[2])).Keep([]string{"app"}, nil, retargets(map[string]string{"app": "1"}))
 		assert.Nil(t, holds.Follower(), numbers)
 	}
+}
+
+// TestOriginalTargetWithoutTheAnnotation: only the annotation was removed, such as by a tool that cleans up. The target is
+// still the one that attune wrote.
+func TestOriginalTargetWithoutTheAnnotation(t *testing.T) {
+	stored := mayWrite(changed("70", "88", "88")).Stored()
+	live := hpa("web", ofPods("cpu", utilization(88)))
+	f := retargets(map[string]string{"app": "800m"})
+	follower := mayWrite(live).WithStored(stored, at).Keep([]string{"app"}, nil, f).Follower()
+	require.NotNil(t, follower)
+	assert.EqualValues(t, 70, follower.Threshold.Target)
+	assert.EqualValues(t, 88, follower.At(follower.Present))
+	change, err := follower.Rewrite(object(t, live), 70)
+	require.NoError(t, err)
+	require.NotNil(t, change)
+	assert.EqualValues(t, 70, change.To)
+	own := hpa("web", ofPods("cpu", utilization(60)))
+	f.Past = func(string, recommender.Resource) autoscale.Past { return steady(600) }
+	assert.EqualValues(t, 60, mayWrite(own).WithStored(stored, at).Keep([]string{"app"}, nil, f).Follower().Threshold.Target, "a user wrote it")
+}
+
+// TestRetargetRefusesAnHPAOfSeveralWorkloads: each of them would write the target.
+func TestRetargetRefusesAnHPAOfSeveralWorkloads(t *testing.T) {
+	of := hpa("web", ofPods("cpu", utilization(70)))
+	of.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{APIVersion: "x.io/v1", Kind: "App", Name: "shop"}
+	w := web()
+	w.OwnedBy = workload.Owner{GroupKind: schema.GroupKind{Group: "x.io", Kind: "App"}, Name: "shop"}
+	holds := autoscale.Autoscalers{HPAs: []autoscalingv2.HorizontalPodAutoscaler{of}, MayRetarget: true}.Of(w).
+		Keep([]string{"app"}, nil, retargets(map[string]string{"app": "1"}))
+	assert.Nil(t, holds.Follower())
+	assert.Contains(t, holds.On("app", cpu).Message, "HorizontalPodAutoscaler web scales App shop, which may have other workloads too")
 }
