@@ -130,9 +130,35 @@ func (c *Controller) observeAutoscalers(ctx context.Context, w *tuning.View) *re
 	}
 	w.Autoscalers = w.Autoscalers.WithStored(w.Rec.Spec.HPABindings, w.Now).WithKept(w.Rec.Spec.Containers, autoscale.Fleet{
 		Keeps: settings.KeepsReplicas, Retargets: settings.Retargets, Pods: w.Pods, Now: w.Now,
-		Original: original,
+		Original: original, Before: func(pod *corev1.Pod, container string, of recommender.Resource) recommender.Amount {
+			size, _ := podview.TemplateSize(w.Workload.Template, container)
+			return cmp.Or(requestBefore(pod, container, of, w.Rec.Status.Originals), size[of].Request)
+		},
 	})
 	return nil
+}
+
+// requestBefore returns the request of a container of a pod without attune: its own unless attune changed it. 0: not known.
+func requestBefore(pod *corev1.Pod, container string, of recommender.Resource, stored []v1alpha1.Originals) recommender.Amount {
+	request := func(sizes []v1alpha1.ContainerResources) recommender.Amount {
+		return podview.SizesOf(sizes)[container][of].Request
+	}
+	raw, seeded := pod.Annotations[v1alpha1.SeededAnnotation]
+	if !seeded && podview.ResizedByAttune(pod).IsZero() {
+		c := podview.First(podview.Resizable(pod), func(c *corev1.Container) bool { return c.Name == container })
+		return podview.AmountIn(of, c.Resources.Requests)
+	}
+	hash := podview.TemplateHash(pod)
+	for _, o := range slices.Backward(stored) {
+		if o.TemplateHash == hash && request(o.Containers) > 0 {
+			return request(o.Containers)
+		}
+	}
+	var at v1alpha1.Seeded
+	if workload.UnmarshalBounded([]byte(raw), &at) != nil {
+		return 0
+	}
+	return request(at.Original)
 }
 
 // observePods lists the workload's pods, sorted by name so that every pass sees the same order, and reads their

@@ -40,6 +40,10 @@ type Binding struct {
 	live int32
 	// rewritten: attune has changed the target, or a user since then.
 	rewritten bool
+	// foreign: another writer changed the target after attune had, or the original one is not readable.
+	foreign bool
+	// noteLost: only the annotation was removed. The recommendation still has the original target.
+	noteLost bool
 }
 
 // defaultPercent is the target CPU utilization of an HPA without metrics: the default of the autoscaling API.

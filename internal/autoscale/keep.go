@@ -40,6 +40,9 @@ type Fleet struct {
 	Pods []*corev1.Pod
 	// Original returns the request of a container without attune, in millicores or bytes; 0: attune does not size it.
 	Original func(container string, r recommender.Resource) recommender.Amount
+	// Before returns the request of a container of a pod without attune; 0: it is the present one. Without the function, it is
+	// Original.
+	Before func(pod *corev1.Pod, container string, r recommender.Resource) recommender.Amount
 	// Past returns the history of a container, or of whole pods with an empty name.
 	Past func(container string, r recommender.Resource) Past
 	// Read reports that the history has been read. Until then, after a restart, stored proofs count.

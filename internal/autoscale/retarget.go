@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,6 +18,7 @@ import (
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
+	"attune.io/attune/recommender/replicas"
 )
 
 // OriginalTargetAnnotation is on the HPA or ScaledObject whose target attune rewrites (Rewritten).
@@ -63,6 +63,8 @@ func refusal(hpa *autoscalingv2.HorizontalPodAutoscaler, of Binding) string {
 			name, stabilization(hpa), leastStabilization)
 	case of.Percent < 1:
 		return "the target of " + name + " is not set"
+	case of.Percent > greatestOriginal:
+		return fmt.Sprintf("the target of %s is above %d %%", name, greatestOriginal)
 	}
 	return ""
 }
@@ -74,13 +76,19 @@ func writtenBack(name, owner string) string {
 // addTarget adds to a binding of an HPA its original target and the object that attune writes: the HPA, or its ScaledObject.
 func (a Autoscalers) addTarget(hpa *autoscalingv2.HorizontalPodAutoscaler, b *Binding, w workload.Workload) {
 	b.owner, b.live = scaledObjectOf(hpa), b.Percent
+	defer func() {
+		if of := ofHPA(hpa); b.refused == "" && !of.is(workload.GroupKindOf(w.Kind), w.Name) {
+			b.refused = fmt.Sprintf("HorizontalPodAutoscaler %s scales %s %s, which may have other workloads too", hpa.Name, of.kind, of.name)
+		}
+	}()
 	if b.owner == "" {
 		_, b.rewritten = rewrittenOf(hpa)
-		b.Original, b.refused = OriginalTarget(hpa, *b)
+		_, b.refused = OriginalTarget(hpa, *b)
+		b.setOriginal(hpa, "HorizontalPodAutoscaler "+hpa.Name)
 		return
 	}
 	name := "ScaledObject " + b.owner
-	b.Original, b.refused = b.Percent, fmt.Sprintf("%s of HorizontalPodAutoscaler %s has no such target", name, hpa.Name)
+	b.Original, b.foreign, b.refused = b.Percent, true, fmt.Sprintf("%s of HorizontalPodAutoscaler %s has no such target", name, hpa.Name)
 	for i := range a.ScaledObjects {
 		o := &a.ScaledObjects[i]
 		if o.GetName() != b.owner {
@@ -90,7 +98,7 @@ func (a Autoscalers) addTarget(hpa *autoscalingv2.HorizontalPodAutoscaler, b *Bi
 		for _, of := range ScaledObjectBindings(o, w) {
 			if of.metric() == b.metric() && of.Percent > 0 {
 				b.live = of.Percent
-				b.Original, b.refused = originalOf(o, name, *b, b.live)
+				b.refused = b.setOriginal(o, name)
 			}
 		}
 		if writer := foreignWriter(o); writer != "" {
@@ -100,6 +108,13 @@ func (a Autoscalers) addTarget(hpa *autoscalingv2.HorizontalPodAutoscaler, b *Bi
 	if why := refusal(hpa, *b); why != "" {
 		b.refused = why
 	}
+}
+
+// setOriginal sets the original target of the object that is written. It returns why that is not known, or changed.
+func (b *Binding) setOriginal(o metav1.Object, name string) (why string) {
+	b.Original, why = originalOf(o, name, *b, b.live)
+	b.foreign = why != ""
+	return why
 }
 
 // scaledObjectOf returns the name of the ScaledObject from which KEDA creates an HPA; empty: a user created the HPA.
@@ -148,7 +163,13 @@ func rewrittenOf(o metav1.Object) (r Rewritten, found bool) {
 }
 
 // valid reports whether attune could have written the annotation.
-func (r Rewritten) valid() bool { return r.Original >= 1 && r.Written >= 1 && r.Metric != "" }
+func (r Rewritten) valid() bool {
+	return r.Metric != "" && 1 <= r.Original && r.Original <= greatestOriginal &&
+		r.Written >= min(replicas.LeastTarget, r.Original) && r.Written <= max(replicas.GreatestTarget, r.Original)
+}
+
+// greatestOriginal is the largest target that attune changes, in percent.
+const greatestOriginal = 1000
 
 // metrics counts the targets of CPU utilization of an HPA.
 func metrics(hpa *autoscalingv2.HorizontalPodAutoscaler) (n int) {
@@ -239,15 +260,6 @@ func (f *Follower) Live() int32 { return f.live }
 // Counts reports whether the HPA divides by the request of a container.
 func (f *Follower) Counts(container string) bool { return f.binds(container, f.Resource) }
 
-// Request returns the mean request of some pods of the workload, in millicores.
-func (f *Follower) Request(pods []*corev1.Pod) float64 {
-	present, why := (&Fleet{Pods: pods}).present(f.Container, f.Resource)
-	if why != "" {
-		return f.Present
-	}
-	return sum(present)
-}
-
 // Await returns the holds in which the requests of the follower do not change at present, and why.
 func (h Holds) Await(why string) Holds {
 	h.waits = why
@@ -283,6 +295,9 @@ func (b Binding) Rewrite(o *unstructured.Unstructured, to int32) (*Rewrite, erro
 		return nil, fmt.Errorf("%s has no target of %s utilization any more, or more than one", name, b.metric())
 	}
 	original, why := originalOf(o, name, b, live)
+	if _, noted := rewrittenOf(o); !noted && b.noteLost && live == b.live {
+		original = b.Original
+	}
 	switch {
 	case why != "":
 		return nil, errors.New(why)
@@ -290,7 +305,7 @@ func (b Binding) Rewrite(o *unstructured.Unstructured, to int32) (*Rewrite, erro
 		return nil, fmt.Errorf("the target of %s was changed to %d %% a moment ago", name, original)
 	case to == original:
 		return rewrite(o, at, live, to, Rewritten{})
-	case foreignWriter(o) != "":
+	case foreignWriter(o) != "" && (to < min(live, original) || to > max(live, original)): // it may always come closer to the original
 		return nil, errors.New(writtenBack(name, foreignWriter(o)))
 	}
 	return rewrite(o, at, live, to, Rewritten{b.metric(), original, to})

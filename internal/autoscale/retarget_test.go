@@ -310,7 +310,8 @@ func TestTargetOfAScaledObject(t *testing.T) {
 	tracked := scaledTo("85", note)
 	tracked.SetLabels(map[string]string{"kustomize.toolkit.fluxcd.io/name": "shop"})
 	f, hold = follower(t, tracked)
-	assert.Nil(t, f)
+	require.NotNil(t, f, "it may come closer to the original one")
+	assert.Equal(t, [3]int32{70, 78, 85}, [3]int32{f.At(1000), f.At(900), f.At(500)})
 	assert.Contains(t, hold.Message, "ScaledObject web belongs to Flux")
 
 	f, hold = follower(t, scaledTo("60", note))

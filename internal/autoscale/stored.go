@@ -24,6 +24,7 @@ func (h Holds) WithStored(stored []v1alpha1.HPABinding, now time.Time) Holds {
 		if s.Gone != nil && s.Gone.Time.Before(b.Gone) { // a time ahead is of a clock that was wrong
 			b.Gone = s.Gone.UTC().Truncate(time.Second)
 		}
+		h.recall(b)
 		// A binding to the same request is enough, also of another HPA: one may have been renamed.
 		covered := func(o Binding) bool { return o.Gone.IsZero() && o.Container == b.Container && o.Resource == b.Resource }
 		_, scales := h.scaling[b.HPA]
@@ -32,6 +33,16 @@ func (h Holds) WithStored(stored []v1alpha1.HPABinding, now time.Time) Holds {
 		}
 	}
 	return h
+}
+
+// recall adds the original target of a stored binding if only the annotation was removed, and the target that attune wrote
+// stayed.
+func (h Holds) recall(stored Binding) {
+	for i := range h.bindings {
+		if b := &h.bindings[i]; b.same(stored) && !b.rewritten && stored.Original > 0 && b.live > 0 && b.live == stored.Percent {
+			b.Original, b.rewritten, b.noteLost = stored.Original, true, true
+		}
+	}
 }
 
 // Stored returns the bindings to store for the next WithStored: at most v1alpha1.MaxHPABindings, those that still scale

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
@@ -28,8 +29,12 @@ type Follower struct {
 	Binding
 	// Threshold is the original target of the original request of a pod, in millicores.
 	Threshold replicas.Threshold
-	// Present is the mean request of the running pods, in millicores.
-	Present float64
+	// Present is the mean request of the pods that the HPA counts, in millicores. without is the one that they had
+	// without attune: another one than that of the newest template, while older pods run.
+	Present, without float64
+	// back: the target only moves towards the original one.
+	back bool
+	now  time.Time
 	// original are the original requests of the containers that attune sizes, present the mean requests of all that the
 	// HPA counts.
 	original, present map[string]float64
@@ -46,20 +51,78 @@ func (h Holds) Proposed(container string, r recommender.Resource) *Proof {
 }
 
 // findFollower sets the follower of a workload of which a container has the setting Retarget, or had it: a target that was
-// changed follows the requests until they are the original ones.
+// changed follows the requests until they are the original ones. If it must not be changed any more, it only moves towards
+// the original one.
 func (h *Holds) findFollower(f *Fleet) {
 	h.follower = nil
 	for _, b := range h.bindings {
 		follows := func(c string) bool {
 			return b.binds(c, recommender.CPU) && f.retargets(c, recommender.CPU) && f.original(c, recommender.CPU) > 0
 		}
-		if !h.mayRetarget || b.Resource != recommender.CPU || b.refused != "" || !b.rewritten && !slices.ContainsFunc(f.sized, follows) {
+		if !h.mayRetarget || b.Resource != recommender.CPU || b.foreign || !b.rewritten && !slices.ContainsFunc(f.sized, follows) {
 			continue
 		}
-		if follower, why := h.follow(b, f); why == "" {
-			h.follower = follower
+		to, why := h.follow(b, f)
+		switch {
+		case why == "" && b.refused == "":
+			h.follower = to
+		case b.rewritten:
+			h.follower = &Follower{Binding: b, Threshold: replicas.Threshold{Target: b.original()}, back: true}
+			h.follower.count(f)
 		}
 	}
+}
+
+// count sets the mean requests of the pods that the HPA counts: those that they have, and those that they had without attune.
+func (f *Follower) count(of *Fleet) {
+	f.now = of.Now
+	pods := f.counted(of.Pods)
+	f.Present, f.without = f.mean(pods, nil), f.mean(pods, of)
+}
+
+// Request returns the mean request of some pods of the workload, in millicores.
+func (f *Follower) Request(pods []*corev1.Pod) float64 { return f.mean(f.counted(pods), nil) }
+
+// readyFor is how long a pod has to be ready to be counted. HPA does not count the usage of pods that start.
+const readyFor = time.Minute
+
+// counted returns the pods that are ready for a while, or all that run if there are none.
+func (f *Follower) counted(pods []*corev1.Pod) []*corev1.Pod {
+	pods = slices.DeleteFunc(slices.Clone(pods), func(p *corev1.Pod) bool { return resize.Finished(p) || p.DeletionTimestamp != nil })
+	ready := slices.DeleteFunc(slices.Clone(pods), func(p *corev1.Pod) bool {
+		return !slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue && !f.now.Before(c.LastTransitionTime.Add(readyFor))
+		})
+	})
+	if len(ready) == 0 {
+		return pods
+	}
+	return ready
+}
+
+// mean returns the mean of the pods' requests, with a fleet of those that they had without attune; 0: there are no pods.
+func (f *Follower) mean(pods []*corev1.Pod, without *Fleet) (all float64) {
+	for _, pod := range pods {
+		for _, c := range podview.Resizable(pod) {
+			if f.Container != "" && c.Name != f.Container {
+				continue
+			}
+			request := podview.AmountIn(f.Resource, c.Resources.Requests)
+			if without != nil {
+				request = without.before(pod, c.Name, f.Resource, request)
+			}
+			all += float64(request)
+		}
+	}
+	return all / max(1, float64(len(pods)))
+}
+
+// before returns the request of a container of a pod without attune.
+func (f *Fleet) before(pod *corev1.Pod, container string, r recommender.Resource, has recommender.Amount) recommender.Amount {
+	if f.Before != nil {
+		return cmp.Or(f.Before(pod, container, r), has)
+	}
+	return cmp.Or(f.original(container, r), has)
 }
 
 // follow returns how the target of a binding follows the requests, or why it cannot.
@@ -80,7 +143,8 @@ func (h Holds) follow(b Binding, f *Fleet) (*Follower, string) {
 	if why != "" {
 		return nil, why
 	}
-	to := &Follower{Binding: b, Present: sum(present), original: map[string]float64{}, present: present}
+	to := &Follower{Binding: b, original: map[string]float64{}, present: present}
+	to.count(f)
 	to.Threshold.Target = b.original()
 	for container, mean := range present {
 		if original := float64(f.original(container, b.Resource)); original > 0 {
@@ -91,12 +155,17 @@ func (h Holds) follow(b Binding, f *Fleet) (*Follower, string) {
 	return to, ""
 }
 
-// At returns the target that belongs to a mean request of the pods; without one it is the original target.
+// At returns the target that belongs to a mean request of the pods that the HPA counts; without one it is the original
+// target.
 func (f *Follower) At(request float64) int32 {
-	if request <= 0 {
-		return f.Threshold.Target
+	to := f.Threshold.Target
+	if request > 0 && f.without > 0 {
+		to = replicas.Threshold{Target: to, Request: f.without}.At(request)
 	}
-	return f.Threshold.At(request)
+	if f.back {
+		return max(min(f.Threshold.Target, f.live), min(to, max(f.Threshold.Target, f.live)))
+	}
+	return to
 }
 
 // With returns the target that belongs to these requests of containers; the other ones keep those without attune.
@@ -107,7 +176,7 @@ func (f *Follower) With(requests map[string]recommender.Amount) int32 {
 			all += float64(request) - original
 		}
 	}
-	return f.At(all)
+	return f.Threshold.At(all)
 }
 
 // others is the request of a pod without one container, if the other ones request what they did without attune.

@@ -3,17 +3,21 @@ package autoscale_test
 import (
 	"encoding/json"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/replicas"
 	"attune.io/attune/resize"
@@ -317,4 +321,114 @@ func TestStoredBindingsHaveTheOriginalTarget(t *testing.T) {
 	assert.Equal(t, []v1alpha1.HPABinding{{HPA: "web", Resource: "cpu", Percent: 85, OriginalPercent: 70, Gone: &metav1.Time{Time: at}}}, gone.Stored())
 	assert.Contains(t, gone.On("app", cpu).Message, "(target 85 % of the request, originally 70 %)")
 	assert.Zero(t, mayWrite(hpa("web", ofPods("cpu", utilization(70)))).Stored()[0].OriginalPercent)
+}
+
+// TestFollowerDoesNotFollowOtherWriters: a pod that attune did not change has its original requests, whatever the newest template
+// says.
+func TestFollowerDoesNotFollowOtherWriters(t *testing.T) {
+	f := retargets(map[string]string{"app": "500m"}, map[string]string{"app": "500m"})
+	f.Before = func(*corev1.Pod, string, recommender.Resource) recommender.Amount { return 500 }
+	follower := mayWrite(hpa("web", ofPods("cpu", utilization(70)))).Keep([]string{"app"}, nil, f).Follower()
+	require.NotNil(t, follower)
+	assert.EqualValues(t, 70, follower.At(follower.Present))
+	assert.EqualValues(t, 88, follower.At(400), "70 % of 500m")
+	assert.Equal(t, 1000.0, follower.Threshold.Request, "the range is for new pods")
+}
+
+// TestFollowerCountsReadyPods: HPA does not count the usage of pods that start.
+func TestFollowerCountsReadyPods(t *testing.T) {
+	f := retargets(map[string]string{"app": "2"}, map[string]string{"app": "1"}, map[string]string{"app": "1"})
+	ready := func(i int, ago time.Duration) {
+		f.Pods[i].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(at.Add(-ago))}}
+	}
+	target := func() int32 {
+		follower := mayWrite(changed("70", "35", "35")).Keep([]string{"app"}, nil, f).Follower()
+		require.NotNil(t, follower)
+		assert.Equal(t, follower.Present, follower.Request(f.Pods))
+		return follower.At(follower.Present)
+	}
+	assert.EqualValues(t, 53, target(), "none is ready")
+	ready(0, time.Hour)
+	ready(1, 30*time.Second)
+	assert.EqualValues(t, 35, target(), "one is ready for less than a minute")
+	ready(1, time.Minute)
+	assert.EqualValues(t, 47, target())
+}
+
+// TestFollowerReturnsToTheOriginalTarget: if attune must not change a target any more, and for pods of which not all is known,
+// the target that it changed still moves towards the original one, and no farther away.
+func TestFollowerReturnsToTheOriginalTarget(t *testing.T) {
+	raised := changed("70", "88", "88")
+	window, flux, second, zero, other := raised, raised, raised, raised, changed("70", "88", "60")
+	window.Spec.Behavior = &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleDown: &autoscalingv2.HPAScalingRules{StabilizationWindowSeconds: ptr.To[int32](0)}}
+	flux.Labels = map[string]string{"kustomize.toolkit.fluxcd.io/name": "x"}
+	second.Spec.Metrics = append(slices.Clone(raised.Spec.Metrics), ofContainer("app", "cpu", utilization(80)))
+	zero.Spec.MinReplicas = ptr.To[int32](0)
+	plain := []map[string]string{{"app": "1"}}
+	for what, c := range map[string]struct {
+		hpa  autoscalingv2.HorizontalPodAutoscaler
+		pods []map[string]string
+	}{
+		"window": {window, plain}, "Flux": {flux, plain}, "second metric": {second, plain}, "minReplicas 0": {zero, plain}, "no pods": {raised, nil},
+		"a new sidecar": {raised, []map[string]string{{"app": "1"}, {"app": "1", "proxy": "100m"}}},
+		"no request":    {raised, []map[string]string{{"app": "1", "proxy": ""}}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			holds := mayWrite(c.hpa).Keep([]string{"app"}, nil, retargets(c.pods...))
+			assert.Nil(t, holds.Kept("app", cpu))
+			require.NotNil(t, holds.Follower())
+			assert.EqualValues(t, 70, holds.Follower().At(holds.Follower().Present))
+			if c.pods != nil {
+				assert.EqualValues(t, 88, holds.Follower().At(600), "no farther away")
+			}
+		})
+	}
+	assert.Nil(t, mayWrite(other).Keep([]string{"app"}, nil, retargets(plain...)).Follower(), "the target of the user stays")
+
+	f := retargets(map[string]string{"app": "900m"})
+	follower := mayWrite(flux).Keep([]string{"app"}, nil, f).Follower()
+	change, err := follower.Rewrite(object(t, flux), 78)
+	require.NoError(t, err)
+	require.NotNil(t, change)
+	_, err = follower.Rewrite(object(t, flux), 90)
+	assert.ErrorContains(t, err, "belongs to Flux")
+}
+
+// TestRetargetRefusesNumbersThatAttuneNeverWrites: users can write the annotation.
+func TestRetargetRefusesNumbersThatAttuneNeverWrites(t *testing.T) {
+	for _, numbers := range [][3]string{{"2000000000", "70", "70"}, {"70", "95", "95"}, {"70", "29", "29"}, {"0", "70", "70"}} {
+		holds := mayWrite(changed(numbers[0], numbers[1], numbers[2])).Keep([]string{"app"}, nil, retargets(map[string]string{"app": "1"}))
+		assert.Nil(t, holds.Follower(), numbers)
+	}
+}
+
+// TestOriginalTargetWithoutTheAnnotation: only the annotation was removed, such as by a tool that cleans up. The target is
+// still the one that attune wrote.
+func TestOriginalTargetWithoutTheAnnotation(t *testing.T) {
+	stored := mayWrite(changed("70", "88", "88")).Stored()
+	live := hpa("web", ofPods("cpu", utilization(88)))
+	f := retargets(map[string]string{"app": "800m"})
+	follower := mayWrite(live).WithStored(stored, at).Keep([]string{"app"}, nil, f).Follower()
+	require.NotNil(t, follower)
+	assert.EqualValues(t, 70, follower.Threshold.Target)
+	assert.EqualValues(t, 88, follower.At(follower.Present))
+	change, err := follower.Rewrite(object(t, live), 70)
+	require.NoError(t, err)
+	require.NotNil(t, change)
+	assert.EqualValues(t, 70, change.To)
+	own := hpa("web", ofPods("cpu", utilization(60)))
+	f.Past = func(string, recommender.Resource) autoscale.Past { return steady(600) }
+	assert.EqualValues(t, 60, mayWrite(own).WithStored(stored, at).Keep([]string{"app"}, nil, f).Follower().Threshold.Target, "a user wrote it")
+}
+
+// TestRetargetRefusesAnHPAOfSeveralWorkloads: each of them would write the target.
+func TestRetargetRefusesAnHPAOfSeveralWorkloads(t *testing.T) {
+	of := hpa("web", ofPods("cpu", utilization(70)))
+	of.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{APIVersion: "x.io/v1", Kind: "App", Name: "shop"}
+	w := web()
+	w.OwnedBy = workload.Owner{GroupKind: schema.GroupKind{Group: "x.io", Kind: "App"}, Name: "shop"}
+	holds := autoscale.Autoscalers{HPAs: []autoscalingv2.HorizontalPodAutoscaler{of}, MayRetarget: true}.Of(w).
+		Keep([]string{"app"}, nil, retargets(map[string]string{"app": "1"}))
+	assert.Nil(t, holds.Follower())
+	assert.Contains(t, holds.On("app", cpu).Message, "HorizontalPodAutoscaler web scales App shop, which may have other workloads too")
 }
