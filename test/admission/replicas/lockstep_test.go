@@ -41,10 +41,10 @@ type resized struct {
 
 // Fates of pods: the rest stays resized.
 const (
-	infeasible = iota // withdrawn after 30 s
-	reverted          // after 5 min
-	replaced          // by a new pod
-	fates      = 6
+	infeasible    = iota // withdrawn after 30 s
+	reverted             // after 5 min
+	replaced             // by a new pod
+	lockstepFates = 6
 )
 
 // step acts for attune.
@@ -76,7 +76,7 @@ func (p *plan) step(t *testing.T, d *deployment, tick int, hpas autoscalingclien
 		r.back = true
 		return
 	}
-	p.wave[next] = &resized{at: tick, fate: (len(p.wave) + p.first) % fates}
+	p.wave[next] = &resized{at: tick, fate: (len(p.wave) + p.first) % lockstepFates}
 	if p.wave[next].fate == replaced && p.replaces {
 		next.since = time.Now()
 	}
@@ -139,7 +139,7 @@ func steps(of replicas.Threshold, minutes int) (demand []float64) {
 }
 
 // TestLockstep: while pods are resized and the target follows, upstream's controller has the number of replicas that it
-// has without another request: pod by pod or with a canary, with other fates, scaled by the load in between. Without
+// has without another request: pod by pod or with a canary, with other lockstepFates, scaled by the load in between. Without
 // stabilization of scale-in it may not, so that attune leaves such HPAs alone.
 func TestLockstep(t *testing.T) {
 	const length = 5 * time.Hour

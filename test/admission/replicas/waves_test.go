@@ -198,7 +198,7 @@ func TestWavesWithTargets(t *testing.T) {
 			return retarget(s, spans, request)
 		},
 	} {
-		assert.Positive(t, searchFrom(followed, *fleets/20, 3, wrong).differ, what)
+		assert.Positive(t, searchFrom(followed, *fleets/5, 3, wrong).differ, what)
 	}
 	starting := searchFrom(func(dice *rand.Rand) wave {
 		for {
