@@ -259,7 +259,7 @@ func Remembered(tries []v1alpha1.Try, now time.Time) []v1alpha1.Try {
 
 // doubles reports whether the wait of a row doubles when the same fails again soon after its end.
 func doubles(t v1alpha1.Try) bool {
-	return t.What == v1alpha1.TryResize || t.What == v1alpha1.TryActuation || t.Reason == ReasonNotRunning
+	return t.What == v1alpha1.TryResize || t.What == v1alpha1.TryActuation || t.What == v1alpha1.TryTarget || t.Reason == ReasonNotRunning
 }
 
 // bounded merges rows until there are at most v1alpha1.MaxTries: first rows about one pod, then rows of pods with the

@@ -889,6 +889,8 @@ const (
 	TryGivenUp TryKind = "GivenUp"
 	// TryEviction: the pod that was created after an eviction did not get its admission resources.
 	TryEviction TryKind = "Eviction"
+	// TryTarget: a change of the target of an HPA was rejected, or another writer set it back.
+	TryTarget TryKind = "Target"
 )
 
 // Try is an attempt that failed, and the time of the next attempt.
@@ -916,7 +918,7 @@ type Try struct {
 	// +kubebuilder:validation:MaxLength=32
 	Terms string `json:"terms,omitempty"`
 	// Amount that was reached. For a rejected resize: the smallest request for memory beyond the pod's present
-	// memory.
+	// memory. For a rejected target of an HPA: the target, in percent.
 	// +optional
 	Amount *resource.Quantity `json:"amount,omitempty"`
 	// Before is the memory that the container had before it was raised. Not set once it was restored.

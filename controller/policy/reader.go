@@ -20,6 +20,7 @@ import (
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/adaptive"
 	"attune.io/attune/recommender/node"
+	"attune.io/attune/resize"
 	"attune.io/attune/tuning/targets"
 	"attune.io/attune/usage/history"
 )
@@ -77,6 +78,7 @@ func (r reader) facts(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomm
 		Identity:       pass.identities[w.Identity],
 		Recommendation: rec.UID, RecommendationVersion: rec.ResourceVersion, Workload: w.UID, WorkloadVersion: w.Version,
 		Policy: pass.policy.UID, Generation: pass.policy.Generation, News: r.history.News(pass.key(w, "")), Requests: requests,
+		TargetRefused: slices.ContainsFunc(rec.Status.Tries, func(t v1alpha1.Try) bool { return resize.RefusesTarget(t, pass.now) }),
 	}}, targets.Timeless(rec, pass.settings.Strategy, w.Kind) && listed
 }
 
@@ -101,7 +103,7 @@ func (r reader) keep(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomme
 		log.FromContext(ctx).Error(err, "Cannot list the pods of a workload; no other request is proven to keep its replicas", "recommendation", rec.Name)
 	}
 	return holds.Keep(sized, rec.Spec.Containers, autoscale.Fleet{
-		Keeps: pass.settings.KeepsReplicas, Retargets: pass.settings.Retargets, Pods: pods, Read: complete, Now: pass.now,
+		Keeps: pass.settings.KeepsReplicas, Retargets: pass.settings.Retargets, Pods: pods, Tries: rec.Status.Tries, Read: complete, Now: pass.now,
 		Original: targets.OriginalRequests(targets.View{Workload: w, Settings: pass.settings, Status: rec.Status}),
 		Past: func(container string, of recommender.Resource) autoscale.Past {
 			key := pass.key(w, container)

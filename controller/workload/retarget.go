@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -35,6 +37,8 @@ type targetChange struct {
 	why   string
 	until time.Time
 	wait  time.Duration
+	// rejected is the last change that did not last, if it is not likely to last when it is tried again soon.
+	rejected resize.RejectedTarget
 	// accepted is when the API server last accepted a change, or a dry run of one.
 	accepted time.Time
 	// setBack counts how often in a row another writer set the target back.
@@ -170,9 +174,59 @@ func (c *Controller) awaitTarget(ctx context.Context, w *tuning.View, d decided)
 		w.Autoscalers, w.Begin.TargetSoon = w.Autoscalers.Await(wait.why), wait.soon
 		d = c.decide(ctx, w)
 	}
+	if again := c.rememberTarget(ctx, w, &d.Status); again > 0 && (wait.again <= 0 || again < wait.again) {
+		wait.again = again
+	}
 	d.target = wait.again
 	d.Wake(wait.again)
 	return d
+}
+
+// rememberTarget stores that the change of a target was rejected or set back: until a change is accepted again, the policy
+// loop gives new pods no requests that need another target. When the wait is over, a dry run finds out. It returns when
+// another pass is needed; 0: after an event.
+func (c *Controller) rememberTarget(ctx context.Context, w *tuning.View, s *v1alpha1.AttuneRecommendationStatus) time.Duration {
+	f, key := w.Autoscalers.Tried(), client.ObjectKeyFromObject(w.Rec)
+	if f == nil {
+		return 0
+	}
+	row := resize.TargetRow(s.Tries, f.Object())
+	if row != nil && row.Amount != nil && !w.Now.Before(row.Until.Time) {
+		if to := row.Amount.Value(); to == int64(f.Live()) || to < 1 || to > math.MaxInt32 {
+			s.Tries = resize.TargetAccepted(s.Tries, f.Object())
+			return 0
+		}
+		c.changeTarget(ctx, w, f, int32(row.Amount.Value()), client.DryRunAll)
+	}
+	last := c.memory.stored.targets.Of(key)
+	switch {
+	case last.why != "" && last.rejected.Of == f.Object():
+		s.Tries = resize.TargetRejected(s.Tries, last.rejected, w.Now)
+	case row != nil && last.why == "" && last.accepted.After(row.Since.Time):
+		s.Tries = resize.TargetAccepted(s.Tries, f.Object())
+	}
+	if row = resize.TargetRow(s.Tries, f.Object()); row == nil || row.Amount == nil {
+		return 0
+	}
+	return max(row.Until.Sub(w.Now), last.until.Sub(w.Now), targetEvery)
+}
+
+// lasts reports whether an answer is likely to stay the same: of the API server's rights, validation or a webhook, or after
+// several tries.
+func lasts(err error, wait time.Duration) bool {
+	if _, setBack := errors.AsType[setBackError](err); setBack || wait >= rejectedLast {
+		return true
+	}
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	switch code := status.Status().Code; code {
+	case http.StatusNotFound, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests:
+		return false
+	default:
+		return code >= http.StatusBadRequest && code < http.StatusInternalServerError
+	}
 }
 
 // begins reports whether a decision begins a resize of a request that an HPA scales on.
@@ -237,6 +291,12 @@ func (c *Controller) changeTarget(ctx context.Context, w *tuning.View, f *autosc
 		before := last.why
 		last.wait = max(rejectedFirst, min(2*last.wait, rejectedLast))
 		last.why, last.until = fmt.Sprintf("the target of %s %s is not changed: %v", kind.Kind, name, err), w.Now.Add(last.wait)
+		if again, setBack := errors.AsType[setBackError](err); lasts(err, last.wait) || last.rejected.Of != "" {
+			last.rejected = resize.RejectedTarget{Of: f.Object(), To: to, Message: last.why, At: w.Now, Until: again.until}
+			if setBack {
+				last.rejected.To = 0
+			}
+		}
 		c.memory.stored.targets.Put(key, last)
 		log.FromContext(ctx).Info("Cannot change the target of an HPA; trying again", "kind", kind.Kind, "name", name, "after", last.wait, "cause", err.Error())
 		if _, again := errors.AsType[setBackError](err); !again || before != last.why {
@@ -246,7 +306,7 @@ func (c *Controller) changeTarget(ctx context.Context, w *tuning.View, f *autosc
 	case change == nil: // the cache does not show the last change yet
 		return ""
 	}
-	last.why, last.until, last.wait, last.accepted = "", time.Time{}, 0, w.Now
+	last.why, last.until, last.wait, last.accepted, last.rejected = "", time.Time{}, 0, w.Now, resize.RejectedTarget{}
 	if len(trial) > 0 {
 		c.memory.stored.targets.Put(key, last)
 		return ""
@@ -266,7 +326,11 @@ func (c *Controller) changeTarget(ctx context.Context, w *tuning.View, f *autosc
 }
 
 // setBackError says that another writer set a target back.
-type setBackError struct{ error }
+type setBackError struct {
+	error
+	// until is how long the target stays.
+	until time.Time
+}
 
 // wasSetBack reports whether another writer changed a target after attune had.
 func (t targetChange) wasSetBack(live int32, now time.Time) bool {
@@ -297,7 +361,7 @@ func (c *Controller) writeTarget(ctx context.Context, w *tuning.View, f *autosca
 	}
 	if again := last.rests(change.From, to); last.wasSetBack(change.From, w.Now) && w.Now.Before(again) {
 		return nil, setBackError{fmt.Errorf("%s set it back from %d %% to %d %% after attune had changed it; attune waits until %s. Let only one of the two write it",
-			writerOf(object), last.to, change.From, again.UTC().Format(time.RFC3339))}
+			writerOf(object), last.to, change.From, again.UTC().Format(time.RFC3339)), again}
 	}
 	patch := client.RawPatch(types.JSONPatchType, change.Patch)
 	return change, c.Client.Patch(ctx, object, patch, append(trial, client.FieldOwner(podview.FieldManager))...)

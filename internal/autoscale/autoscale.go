@@ -95,7 +95,8 @@ type Holds struct {
 	kept map[request]verdict
 	// mayRetarget is Autoscalers.MayRetarget. follower is the target that follows the requests (Follower).
 	mayRetarget bool
-	follower    *Follower
+	// tried is the follower, also if all ranges are for a target that does not change.
+	follower, tried *Follower
 	// waits is why requests that the follower counts do not change at present (Await); empty: they may.
 	waits string
 }

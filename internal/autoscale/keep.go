@@ -45,6 +45,8 @@ type Fleet struct {
 	Before func(pod *corev1.Pod, container string, r recommender.Resource) recommender.Amount
 	// Past returns the history of a container, or of whole pods with an empty name.
 	Past func(container string, r recommender.Resource) Past
+	// Tries of the workload. A target whose change was rejected lately is not changed.
+	Tries []v1alpha1.Try
 	// Read reports that the history has been read. Until then, after a restart, stored proofs count.
 	Read bool
 	// Now is the time of the reconcile.

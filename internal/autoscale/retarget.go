@@ -253,6 +253,12 @@ func (b Binding) Written() (schema.GroupVersionKind, string) {
 	return autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"), b.HPA
 }
 
+// Object names the object that Written returns.
+func (b Binding) Object() string {
+	kind, name := b.Written()
+	return kind.Kind + " " + name
+}
+
 // Live returns the target of the object that attune writes, in percent. KEDA copies the one of a ScaledObject to its HPA
 // (Percent) a moment later.
 func (f *Follower) Live() int32 { return f.live }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -44,6 +45,9 @@ type Follower struct {
 // on a stored range: pods may have other requests although theirs must not change any more.
 func (h Holds) Follower() *Follower { return h.follower }
 
+// Tried returns the target that would follow if requests had ranges for it; nil: attune must not change it.
+func (h Holds) Tried() *Follower { return h.tried }
+
 // Proposed returns the range that a request would have if attune were allowed to change the target of the HPA; nil: it
 // is allowed to, or no target fits.
 func (h Holds) Proposed(container string, r recommender.Resource) *Proof {
@@ -54,7 +58,7 @@ func (h Holds) Proposed(container string, r recommender.Resource) *Proof {
 // changed follows the requests until they are the original ones. If it must not be changed any more, it only moves towards
 // the original one.
 func (h *Holds) findFollower(f *Fleet) {
-	h.follower = nil
+	h.follower, h.tried = nil, nil
 	for _, b := range h.bindings {
 		follows := func(c string) bool {
 			return b.binds(c, recommender.CPU) && f.retargets(c, recommender.CPU) && f.original(c, recommender.CPU) > 0
@@ -65,7 +69,7 @@ func (h *Holds) findFollower(f *Fleet) {
 		to, why := h.follow(b, f)
 		switch {
 		case why == "" && b.refused == "":
-			h.follower = to
+			h.follower, h.tried = to, to
 		case b.rewritten:
 			h.follower = &Follower{Binding: b, Threshold: replicas.Threshold{Target: b.original()}, back: true}
 			h.follower.count(f)
@@ -207,10 +211,15 @@ func (h Holds) follows(of request, f *Fleet) (*Follower, string) {
 	return to, why
 }
 
-// refused returns why attune must not change the target of a binding; empty: it may.
-func (h Holds) refused(b Binding) string {
-	if !h.mayRetarget {
+// refused returns why requests must not depend on another target of a binding; empty: they may. After a rejected change the
+// target still follows the requests that pods have.
+func (h Holds) refused(b Binding, f *Fleet) string {
+	row := resize.TargetRow(f.Tries, b.Object())
+	switch {
+	case !h.mayRetarget:
 		return noRight
+	case b.refused == "" && row != nil && resize.RefusesTarget(*row, f.Now):
+		return fmt.Sprintf("%s. attune tries again at %s", strings.TrimRight(row.Message, "."), minute(row.Until.Time))
 	}
 	return b.refused
 }
@@ -222,7 +231,7 @@ func (h Holds) retarget(of request, f *Fleet) verdict {
 	if why != "" {
 		return verdict{why: why, retarget: true}
 	}
-	refused := h.refused(to.Binding)
+	refused := h.refused(to.Binding, f)
 	past := f.past(to.Container, to.Resource)
 	if why := past.tooLittle(f.Now); why != "" {
 		return verdict{why: cmp.Or(refused, why), retarget: true}
@@ -324,7 +333,7 @@ func (h Holds) followed(of request, row *v1alpha1.KeptRequest, f *Fleet) verdict
 	}
 	to, why := h.follows(of, f)
 	if why == "" {
-		why = h.refused(to.Binding)
+		why = h.refused(to.Binding, f)
 	}
 	if why != "" {
 		return verdict{why: why, retarget: true}
@@ -345,7 +354,7 @@ func (h Holds) notStored(of request, f *Fleet) verdict {
 	}
 	to, why := h.follows(of, f)
 	if why == "" {
-		why = h.refused(to.Binding)
+		why = h.refused(to.Binding, f)
 	}
 	return verdict{why: cmp.Or(why, "the range of requests in which the target can follow has not been computed yet, or is not proven"), retarget: true}
 }

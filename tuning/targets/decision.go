@@ -39,6 +39,8 @@ type Facts struct {
 	Limits uint64
 	// Requests is autoscale.Requests of the pods if the setting Keep matters to the workload. Others resize pods too.
 	Requests uint64
+	// TargetRefused: requests must not depend on another target of the HPA at present (resize.RefusesTarget).
+	TargetRefused bool
 	// Silent is History.Silent.
 	Silent bool
 	// Identity is View.Identity.

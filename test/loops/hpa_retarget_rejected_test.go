@@ -1,0 +1,60 @@
+package loops
+
+import (
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/test/fault"
+)
+
+// The API server rejects changes of the target for hours, and pods are replaced again and again: new pods get their original
+// requests, so that the HPA scales at the same usage. Afterwards the requests are raised.
+func TestRetargetOfARejectedTargetSizesNoNewPods(t *testing.T) {
+	t.Parallel()
+	w, _ := retargetWorld(t, retargetCPU)
+	w.stumble = func(error) {}
+	w.passed = func() { clear(w.known) }
+	w.usage.of["app"] = used{CPU: 1.6, Memory: 200}
+	var accepts atomic.Bool
+	w.link.Strike(fault.Point{Kind: "patch horizontalpodautoscalers", N: 1}, 1<<20,
+		func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
+			if accepts.Load() {
+				return send()
+			}
+			return fault.Instead(http.StatusForbidden, -1)(r, send)
+		})
+	rejected := func() *v1alpha1.Try {
+		tries := w.recommendation().Status.Tries
+		if i := slices.IndexFunc(tries, func(t v1alpha1.Try) bool { return t.What == v1alpha1.TryTarget }); i >= 0 {
+			return &tries[i]
+		}
+		return nil
+	}
+	w.until(12*time.Hour, "the rejection is stored", func() bool { return rejected() != nil })
+	for hour := range 8 {
+		if hour == 4 { // the operator is restarted
+			w.wire()
+		}
+		w.run(30*time.Minute, 5*time.Minute)
+		pods := w.pods()
+		for i := range pods {
+			require.NoError(t, w.direct.Delete(t.Context(), &pods[i]))
+		}
+		w.run(30*time.Minute, 5*time.Minute)
+		assert.Equal(t, []int64{1000}, w.requests(), "hour %d", hour)
+		assert.True(t, w.followed(), "%v", w.targets())
+	}
+	row := rejected()
+	require.NotNil(t, row)
+	assert.GreaterOrEqual(t, row.Times, int32(3))
+	accepts.Store(true)
+	w.until(24*time.Hour, "the requests are raised", func() bool { return w.requests()[0] > 1500 && w.idle() && w.followed() })
+	assert.Nil(t, rejected())
+}
