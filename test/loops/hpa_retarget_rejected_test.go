@@ -58,3 +58,35 @@ func TestRetargetOfARejectedTargetSizesNoNewPods(t *testing.T) {
 	w.until(24*time.Hour, "the requests are raised", func() bool { return w.requests()[0] > 1500 && w.idle() && w.followed() })
 	assert.Nil(t, rejected())
 }
+
+// Another writer sets the lowered target back again and again, while the pods have raised requests: new pods get their
+// original requests, to which its target belongs.
+func TestRetargetOfATargetThatIsSetBackSizesNoNewPods(t *testing.T) {
+	t.Parallel()
+	w, _ := retargetWorld(t, retargetCPU)
+	w.passed = func() { clear(w.known) }
+	w.usage.of["app"] = used{CPU: 1.6, Memory: 200}
+	w.until(12*time.Hour, "the requests are raised", func() bool { return w.requests()[0] > 1500 && w.idle() && w.followed() })
+	setsBack := func() bool {
+		if target, _ := w.target(); target != 70 {
+			w.setTarget(70)
+		}
+		return true
+	}
+	stored := func() bool {
+		return slices.ContainsFunc(w.recommendation().Status.Tries, func(t v1alpha1.Try) bool { return t.What == v1alpha1.TryTarget })
+	}
+	w.run(10*time.Minute, time.Minute, setsBack)
+	require.True(t, stored())
+	pods := w.pods()
+	for i := range pods {
+		require.NoError(t, w.direct.Delete(t.Context(), &pods[i]))
+	}
+	w.run(20*time.Minute, time.Minute, setsBack)
+	assert.Equal(t, []int64{1000}, w.requests())
+	assert.True(t, w.followed(), "%v", w.targets())
+
+	w.until(24*time.Hour, "the requests are raised after the other writer stopped", func() bool { return w.requests()[0] > 1500 && w.idle() && w.followed() })
+	w.run(48*time.Hour, time.Hour)
+	assert.False(t, stored())
+}
