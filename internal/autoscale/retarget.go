@@ -348,8 +348,11 @@ func rewrite(o *unstructured.Unstructured, at string, from, to int32, note Rewri
 	// The API server rejects another version of the object as a conflict.
 	patch := []operation{{"test", "/metadata/uid", o.GetUID()}, {"replace", "/metadata/resourceVersion", o.GetResourceVersion()}}
 	unchanged := len(patch)
+	if from != to && o.GetKind() != ScaledObjectKind.Kind { // a ScaledObject may spell the number in another way
+		patch = append(patch, operation{"test", at, from})
+	}
 	if from != to {
-		patch = append(patch, operation{"test", at, value(from)}, operation{"replace", at, value(to)})
+		patch = append(patch, operation{"replace", at, value(to)})
 	}
 	path := "/metadata/annotations/" + strings.ReplaceAll(OriginalTargetAnnotation, "/", "~1")
 	stored, found := rewrittenOf(o)

@@ -237,6 +237,18 @@ func TestRewriteOfATarget(t *testing.T) {
 	}
 }
 
+// KEDA accepts a number in any spelling.
+func TestRewriteOfATriggerThatIsSpelledInAnotherWay(t *testing.T) {
+	for _, spelled := range []string{"070", "+70"} {
+		of := scaledTo(spelled, "")
+		change, err := autoscale.Binding{HPA: "web", Resource: recommender.CPU, Original: 70}.Rewrite(of, 85)
+		require.NoError(t, err)
+		target, note := targets(patched(t, of, change.Patch))
+		assert.Equal(t, "85", target)
+		assert.JSONEq(t, `{"metric":"cpu","original":70,"written":85}`, note)
+	}
+}
+
 func TestRewriteFindsItsMetric(t *testing.T) {
 	of := hpa("web", ofPods("memory", utilization(60)), ofContainer("proxy", "cpu", utilization(50)), ofContainer("app", "cpu", utilization(70)))
 	b := autoscale.Binding{HPA: "web", Container: "app", Resource: recommender.CPU, Original: 70}
