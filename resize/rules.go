@@ -6,7 +6,8 @@
 // 2. gates.go with input.go, narrow.go, errand.go: Admit checks the plan against every rule that may refuse it.
 // 3. waves.go, share.go: the plans of a workload that begin together.
 // 4. patch.go: the patch; classify.go: the meaning of the API server's answer.
-// 5. tries.go, lately.go: failed resizes, and until when they are not tried again.
+// 5. tries.go, lately.go: failed resizes, and until when they are not tried again; retarget.go: the same
+// for the target of an HPA.
 //
 // floors.go reads the stored floors of a container, and target.go computes its final size (TargetFrom).
 //

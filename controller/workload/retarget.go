@@ -174,35 +174,41 @@ func (c *Controller) awaitTarget(ctx context.Context, w *tuning.View, d decided)
 		w.Autoscalers, w.Begin.TargetSoon = w.Autoscalers.Await(wait.why), wait.soon
 		d = c.decide(ctx, w)
 	}
-	if again := c.rememberTarget(ctx, w, &d.Status); again > 0 && (wait.again <= 0 || again < wait.again) {
-		wait.again = again
+	if f := w.Autoscalers.Tried(); f != nil {
+		if to := probed(w, f); to > 0 {
+			c.changeTarget(ctx, w, f, to, client.DryRunAll)
+		}
+		if again := c.memory.stored.rememberTarget(w, f, &d.Status); again > 0 && (wait.again <= 0 || again < wait.again) {
+			wait.again = again
+		}
 	}
 	d.target = wait.again
 	d.Wake(wait.again)
 	return d
 }
 
-// rememberTarget stores that the change of a target was rejected or set back: until a change is accepted again, the policy
-// loop gives new pods no requests that need another target. When the wait is over, a dry run finds out. It returns when
-// another pass is needed; 0: after an event.
-func (c *Controller) rememberTarget(ctx context.Context, w *tuning.View, s *v1alpha1.AttuneRecommendationStatus) time.Duration {
-	f, key := w.Autoscalers.Tried(), client.ObjectKeyFromObject(w.Rec)
-	if f == nil {
+// probed returns the target that was rejected, if the wait is over and a dry run has to find out whether it would be accepted
+// now; 0: none.
+func probed(w *tuning.View, f *autoscale.Follower) int32 {
+	row := resize.TargetRow(w.Rec.Status.Tries, f.Object())
+	if row == nil || row.Amount == nil || w.Now.Before(row.Until.Time) {
 		return 0
 	}
-	row := resize.TargetRow(s.Tries, f.Object())
-	if row != nil && row.Amount != nil && !w.Now.Before(row.Until.Time) {
-		if to := row.Amount.Value(); to == int64(f.Live()) || to < 1 || to > math.MaxInt32 {
-			s.Tries = resize.TargetAccepted(s.Tries, f.Object())
-			return 0
-		}
-		c.changeTarget(ctx, w, f, int32(row.Amount.Value()), client.DryRunAll)
+	if to := row.Amount.Value(); to > 0 && to <= math.MaxInt32 && to != int64(f.Live()) {
+		return int32(to)
 	}
-	last := c.memory.stored.targets.Of(key)
+	return 0
+}
+
+// rememberTarget stores that the change of a target was rejected or set back: until a change is accepted again, the policy
+// loop gives new pods no requests that need another target. It returns when another pass is needed; 0: after an event.
+func (x *stored) rememberTarget(w *tuning.View, f *autoscale.Follower, s *v1alpha1.AttuneRecommendationStatus) time.Duration {
+	row, last := resize.TargetRow(s.Tries, f.Object()), x.targets.Of(client.ObjectKeyFromObject(w.Rec))
 	switch {
 	case last.why != "" && last.rejected.Of == f.Object():
 		s.Tries = resize.TargetRejected(s.Tries, last.rejected, w.Now)
-	case row != nil && last.why == "" && last.accepted.After(row.Since.Time):
+	case row == nil || last.why != "":
+	case last.accepted.After(row.Since.Time), !w.Now.Before(row.Until.Time) && row.Amount != nil && row.Amount.Value() == int64(f.Live()):
 		s.Tries = resize.TargetAccepted(s.Tries, f.Object())
 	}
 	if row = resize.TargetRow(s.Tries, f.Object()); row == nil || row.Amount == nil {
