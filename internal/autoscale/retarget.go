@@ -43,28 +43,30 @@ func OriginalTarget(hpa *autoscalingv2.HorizontalPodAutoscaler, of Binding) (ori
 	if why := refusal(hpa, of); why != "" {
 		return of.Percent, why
 	}
-	return originalOf(hpa, "HorizontalPodAutoscaler "+hpa.Name, of, of.Percent)
+	return originalOf(hpa, hpaKind, of, of.Percent)
 }
+
+// hpaKind and scaledObjectKind are written before names.
+const hpaKind, scaledObjectKind = "HorizontalPodAutoscaler ", "ScaledObject "
 
 // refusal returns why attune must not rewrite the target of an HPA, whether it belongs to a ScaledObject or not.
 func refusal(hpa *autoscalingv2.HorizontalPodAutoscaler, of Binding) string {
-	name := "HorizontalPodAutoscaler " + hpa.Name
 	switch owner := foreignWriter(hpa); {
 	case of.Resource != recommender.CPU:
 		return "attune rewrites targets of CPU only"
 	case owner != "":
-		return writtenBack(name, owner)
+		return writtenBack(hpaKind+hpa.Name, owner)
 	case ptr.Deref(hpa.Spec.MinReplicas, 1) < 1:
-		return name + " has minReplicas 0"
+		return hpaKind + hpa.Name + " has minReplicas 0"
 	case metrics(hpa) > 1:
-		return name + " has more than one target of CPU utilization"
+		return hpaKind + hpa.Name + " has more than one target of CPU utilization"
 	case stabilization(hpa) < leastStabilization:
 		return fmt.Sprintf("%s waits only %d s before it scales down (behavior.scaleDown.stabilizationWindowSeconds); at least %d s are needed",
-			name, stabilization(hpa), leastStabilization)
+			hpaKind+hpa.Name, stabilization(hpa), leastStabilization)
 	case of.Percent < 1:
-		return "the target of " + name + " is not set"
+		return "the target of " + hpaKind + hpa.Name + " is not set"
 	case of.Percent > greatestOriginal:
-		return fmt.Sprintf("the target of %s is above %d %%", name, greatestOriginal)
+		return fmt.Sprintf("the target of %s is above %d %%", hpaKind+hpa.Name, greatestOriginal)
 	}
 	return ""
 }
@@ -84,10 +86,10 @@ func (a Autoscalers) addTarget(hpa *autoscalingv2.HorizontalPodAutoscaler, b *Bi
 	if b.owner == "" {
 		_, b.rewritten = rewrittenOf(hpa)
 		_, b.refused = OriginalTarget(hpa, *b)
-		b.setOriginal(hpa, "HorizontalPodAutoscaler "+hpa.Name)
+		b.setOriginal(hpa, hpaKind)
 		return
 	}
-	name := "ScaledObject " + b.owner
+	name := scaledObjectKind + b.owner
 	b.Original, b.foreign, b.refused = b.Percent, true, fmt.Sprintf("%s of HorizontalPodAutoscaler %s has no such target", name, hpa.Name)
 	for i := range a.ScaledObjects {
 		o := &a.ScaledObjects[i]
@@ -98,7 +100,7 @@ func (a Autoscalers) addTarget(hpa *autoscalingv2.HorizontalPodAutoscaler, b *Bi
 		for _, of := range ScaledObjectBindings(o, w) {
 			if of.metric() == b.metric() && of.Percent > 0 {
 				b.live = of.Percent
-				b.refused = b.setOriginal(o, name)
+				b.refused = b.setOriginal(o, scaledObjectKind)
 			}
 		}
 		if writer := foreignWriter(o); writer != "" {
@@ -111,8 +113,8 @@ func (a Autoscalers) addTarget(hpa *autoscalingv2.HorizontalPodAutoscaler, b *Bi
 }
 
 // setOriginal sets the original target of the object that is written. It returns why that is not known, or changed.
-func (b *Binding) setOriginal(o metav1.Object, name string) (why string) {
-	b.Original, why = originalOf(o, name, *b, b.live)
+func (b *Binding) setOriginal(o metav1.Object, kind string) (why string) {
+	b.Original, why = originalOf(o, kind, *b, b.live)
 	b.foreign = why != ""
 	return why
 }
@@ -128,11 +130,12 @@ func scaledObjectOf(hpa metav1.Object) string {
 }
 
 // originalOf returns the original target of an object that may be rewritten, from its annotation and its live target.
-func originalOf(o metav1.Object, name string, of Binding, live int32) (original int32, why string) {
+func originalOf(o metav1.Object, kind string, of Binding, live int32) (original int32, why string) {
 	stored, found := rewrittenOf(o)
-	switch {
-	case !found:
+	if !found {
 		return live, ""
+	}
+	switch name := kind + o.GetName(); {
 	case !stored.valid():
 		return live, fmt.Sprintf("the annotation %s of %s is not readable. Check the target, and remove the annotation", OriginalTargetAnnotation, name)
 	case stored.Metric != of.metric():
@@ -156,7 +159,7 @@ func (b Binding) metric() string {
 // rewrittenOf reads the annotation of an object.
 func rewrittenOf(o metav1.Object) (r Rewritten, found bool) {
 	value, found := o.GetAnnotations()[OriginalTargetAnnotation]
-	if json.Unmarshal([]byte(value), &r) != nil {
+	if !found || json.Unmarshal([]byte(value), &r) != nil {
 		return Rewritten{}, found
 	}
 	return r, found
