@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
+	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
@@ -79,8 +80,12 @@ func writtenBack(name, owner string) string {
 func (a Autoscalers) addTarget(hpa *autoscalingv2.HorizontalPodAutoscaler, b *Binding, w workload.Workload) {
 	b.owner, b.live = scaledObjectOf(hpa), b.Percent
 	defer func() {
-		if of := ofHPA(hpa); b.refused == "" && !of.is(workload.GroupKindOf(w.Kind), w.Name) {
+		switch of := ofHPA(hpa); {
+		case b.refused != "":
+		case !of.is(workload.GroupKindOf(w.Kind), w.Name):
 			b.refused = fmt.Sprintf("HorizontalPodAutoscaler %s scales %s %s, which may have other workloads too", hpa.Name, of.kind, of.name)
+		case w.Kind == v1alpha1.KindRollout:
+			b.refused = fmt.Sprintf("HorizontalPodAutoscaler %s scales Rollout %s, which may have pods of a preview that it does not count", hpa.Name, of.name)
 		}
 	}()
 	if b.owner == "" {

@@ -421,6 +421,18 @@ func TestOriginalTargetWithoutTheAnnotation(t *testing.T) {
 	assert.EqualValues(t, 60, mayWrite(own).WithStored(stored, at).Keep([]string{"app"}, nil, f).Follower().Threshold.Target, "a user wrote it")
 }
 
+// TestRetargetRefusesRollouts: pods of a preview are ready for days, and the HPA does not count them.
+func TestRetargetRefusesRollouts(t *testing.T) {
+	of := hpa("web", ofPods("cpu", utilization(70)))
+	of.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{APIVersion: "argoproj.io/v1alpha1", Kind: "Rollout", Name: "web"}
+	w := web()
+	w.Kind = v1alpha1.KindRollout
+	holds := autoscale.Autoscalers{HPAs: []autoscalingv2.HorizontalPodAutoscaler{of}, MayRetarget: true}.Of(w).
+		Keep([]string{"app"}, nil, retargets(map[string]string{"app": "1"}))
+	assert.Nil(t, holds.Follower())
+	assert.Contains(t, holds.On("app", cpu).Message, "HorizontalPodAutoscaler web scales Rollout web, which may have pods of a preview")
+}
+
 // TestRetargetRefusesAnHPAOfSeveralWorkloads: each of them would write the target.
 func TestRetargetRefusesAnHPAOfSeveralWorkloads(t *testing.T) {
 	of := hpa("web", ofPods("cpu", utilization(70)))
