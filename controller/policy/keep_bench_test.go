@@ -164,9 +164,5 @@ func benchmarkScaled(b *testing.B, setting v1alpha1.HPAHandling, apart time.Dura
 		writes += f.memory.written()
 		passes++
 	}
-	b.ReportMetric(float64(spent.Nanoseconds())/float64(passes*workloads), "cpu-ns/workload")
-	b.ReportMetric(float64(writes)/float64(passes*workloads), "writes/workload")
-	if apart == 0 && writes > 0 {
-		b.Fatal(writes, "writes although nothing has changed")
-	}
+	reportPasses(b, passes*workloads, writes, spent, apart == 0)
 }

@@ -88,7 +88,7 @@ func (r reader) requests(ctx context.Context, pass pass, w workload.Workload, ho
 		return 0, true
 	}
 	pods, err := lookup.Pods(ctx, r.client, w.Identity)
-	return autoscale.Requests(pods), err == nil
+	return autoscale.RequestsDigest(pods), err == nil
 }
 
 // keep adds to the holds the ranges of requests with which HPAs keep the number of replicas, where the settings want

@@ -10,8 +10,8 @@ import (
 	"attune.io/attune/resize"
 )
 
-// Requests returns a digest of all that a proof reads of the pods (Fleet.Pods), whatever their order. 0: no pod runs.
-func Requests(pods []*corev1.Pod) (sum uint64) {
+// RequestsDigest returns a digest of all that a proof reads of the pods (Fleet.Pods), whatever their order. 0: no pod runs.
+func RequestsDigest(pods []*corev1.Pod) (sum uint64) {
 	var text []byte
 	for _, pod := range pods {
 		if resize.Finished(pod) || pod.DeletionTimestamp != nil {

@@ -37,7 +37,7 @@ type Facts struct {
 	Largest [2]recommender.Amount
 	// Limits is LimitsDigest of View.Limits. Pods start and are resized without any change of the other facts.
 	Limits uint64
-	// Requests is autoscale.Requests of the pods if the setting Keep matters to the workload. Others resize pods too.
+	// Requests is autoscale.RequestsDigest of the pods if the setting Keep matters to the workload. Others resize pods too.
 	Requests uint64
 	// TargetRefused: requests must not depend on another target of the HPA at present (resize.RefusesTarget).
 	TargetRefused bool
