@@ -48,6 +48,8 @@ var histories = []history{
 	{"scaled", "steady-6d4f8c7b9d-y2y7k", "app", 0.050, 50},
 	{"scaled", "retargeted-6d4f8c7b9d-x2x7k", "app", 0.050, 50},
 	{"scaled", "retargeted-6d4f8c7b9d-y2y7k", "app", 0.050, 50},
+	{"scaled", "queue-6d4f8c7b9d-x2x7k", "app", 0.050, 50},
+	{"scaled", "queue-6d4f8c7b9d-y2y7k", "app", 0.050, 50},
 }
 
 // upheavalHistories are those of the tests that have their turns.

@@ -30,11 +30,12 @@ import (
 	"attune.io/attune/internal/autoscale"
 )
 
-// TestHPA: six workloads under the HPA controller of Kubernetes, which reads what their containers use. An HPA on
+// TestHPA: seven workloads under the HPA controller of Kubernetes, which reads what their containers use. An HPA on
 // utilization keeps the memory of its workload: CPU is lowered in place, and the number of replicas stays. With the lower
 // memory request the HPA would ask for two: after its deletion the memory is lowered too. An HPA on an absolute value keeps
 // nothing. With the setting Keep the memory of one fleet and the CPU of another are lowered as far as their HPAs keep two
-// replicas. With Retarget the target of a third one follows its requests, and undo restores both. After an OOM kill under an HPA the limit rises, and the request stays, in the pod and in new ones.
+// replicas. With Retarget the targets of two more follow their requests, and undo restores both; one is that of a ScaledObject,
+// from which KEDA writes the HPA. After an OOM kill under an HPA the limit rises, and the request stays, in the pod and in new ones.
 func TestHPA(t *testing.T) {
 	const ns = "scaled"
 	ctx := need(t)
@@ -48,9 +49,9 @@ func TestHPA(t *testing.T) {
 		moved:  scaledBy(moved, corev1.ResourceMemory, autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: ptr.To(resource.MustParse("72Mi"))}),
 		killed: scaledBy(killed, corev1.ResourceMemory, percent(300)),
 	}
-	keeps := map[*appsv1.Deployment]func(*v1alpha1.AttunePolicySpec){}
+	keeps, scaledObjects := map[*appsv1.Deployment]func(*v1alpha1.AttunePolicySpec){}, map[*appsv1.Deployment]*unstructured.Unstructured{}
 	for _, f := range fleets {
-		scalers[f.d], keeps[f.d] = f.hpa, f.keep
+		scalers[f.d], keeps[f.d], scaledObjects[f.d] = f.hpa, f.keep, f.scaled
 		createFor(t, f.d)
 		f.counts = countReplicas(t, f.d)
 	}
@@ -59,6 +60,11 @@ func TestHPA(t *testing.T) {
 			createFor(t, d)
 		}
 		ready(ctx, t, d)
+		if o := scaledObjects[d]; o != nil {
+			require.NoError(t, env.client.Create(ctx, o))
+			writeHPA(t, o)
+			continue
+		}
 		require.NoError(t, env.client.Create(ctx, hpa))
 	}
 	for d, hpa := range scalers {
@@ -68,7 +74,11 @@ func TestHPA(t *testing.T) {
 	for _, f := range fleets {
 		assert.Less(t, utilization(f.hpa), f.utilization, "%s: %v", f.d.Name, f.hpa.Status)
 	}
-	followed := fleets[len(fleets)-1].follow(t)
+	retargeted := fleets[2:]
+	followed := map[*keptFleet]func() []string{}
+	for _, f := range retargeted {
+		followed[f] = f.follow(t)
+	}
 	for d := range scalers {
 		fit(t, d, func(s *v1alpha1.AttunePolicySpec) {
 			s.MetricsSource.QueryStep = duration(scaledStep)
@@ -88,15 +98,15 @@ func TestHPA(t *testing.T) {
 	for _, f := range fleets {
 		f.lowered(ctx, t)
 	}
-	retargeted := fleets[len(fleets)-1]
-	assert.NoError(t, retargeted.hasTarget(ctx, 90))
-	assert.NotEmpty(t, retargeted.hpa.Annotations[autoscale.OriginalTargetAnnotation])
-	attune(t, "undo", "deployment/retargeted", "-n", ns)
-	eventually(t, "the original requests and the original target", func() error {
-		return errors.Join(carriedOut(t, retargeted.d, large), retargeted.hasTarget(ctx, 45))
-	})
-	assert.Empty(t, retargeted.hpa.Annotations[autoscale.OriginalTargetAnnotation])
-	assert.Empty(t, followed(), "moments with a lower target than the requests need")
+	for _, f := range retargeted {
+		assert.NoError(t, f.hasTarget(ctx, 90))
+		assert.Contains(t, f.written().GetAnnotations(), autoscale.OriginalTargetAnnotation)
+		attune(t, "undo", "deployment/"+f.d.Name, "-n", ns)
+	}
+	for _, f := range retargeted {
+		f.undone(ctx, t)
+		assert.Empty(t, followed[f](), "%s: moments with a lower target than the requests need", f.d.Name)
+	}
 	for _, f := range fleets {
 		f.constant(t)
 	}
@@ -138,9 +148,11 @@ func TestHPA(t *testing.T) {
 
 // keptFleet is a workload of two replicas with the setting Keep for the resource that its HPA scales on.
 type keptFleet struct {
-	d    *appsv1.Deployment
-	hpa  *autoscalingv2.HorizontalPodAutoscaler
-	keep func(*v1alpha1.AttunePolicySpec)
+	d   *appsv1.Deployment
+	hpa *autoscalingv2.HorizontalPodAutoscaler
+	// scaled is the ScaledObject from which KEDA writes the HPA; nil: a user writes it.
+	scaled *unstructured.Unstructured
+	keep   func(*v1alpha1.AttunePolicySpec)
 	// lowest and highest bound the smallest request with which the HPA keeps two replicas.
 	lowest, highest string
 	// utilization, in percent, is what the HPA sees at least with that request, and less than that before.
@@ -159,6 +171,7 @@ func keptFleets(ns string) []*keptFleet {
 	granted := newDeployment(ns, "granted", 2, idle(generous, memory(40)))
 	burns := corev1.EnvVar{Name: "CPU_MILLICORES", Value: "30"}
 	steady, retargeted := newDeployment(ns, "steady", 2, idle(large, burns)), newDeployment(ns, "retargeted", 2, idle(large, burns))
+	retarget := func(s *v1alpha1.AttunePolicySpec) { s.CPU.HPA, s.CPU.MaxAllowed = ptr.To(v1alpha1.HPARetarget), nil }
 	fleets := []*keptFleet{
 		{d: granted, hpa: scaledBy(granted, corev1.ResourceMemory, percent(45)), lowest: "120Mi", highest: "130Mi", utilization: 30,
 			keep: func(s *v1alpha1.AttunePolicySpec) { s.Memory.HPA, s.Memory.MaxAllowed = ptr.To(v1alpha1.HPAKeep), nil }},
@@ -166,8 +179,14 @@ func keptFleets(ns string) []*keptFleet {
 			keep: func(s *v1alpha1.AttunePolicySpec) { s.CPU.HPA, s.CPU.MaxAllowed = ptr.To(v1alpha1.HPAKeep), nil }},
 		// 45 % of 200m are 90 % of 100m, and attune writes no higher target. Below, the history proves the requests at 90 %.
 		{d: retargeted, hpa: scaledBy(retargeted, corev1.ResourceCPU, percent(45)), lowest: "60m", highest: "65m", utilization: 22,
-			keep: func(s *v1alpha1.AttunePolicySpec) { s.CPU.HPA, s.CPU.MaxAllowed = ptr.To(v1alpha1.HPARetarget), nil }},
+			keep: retarget},
 	}
+	queue := *fleets[2]
+	queue.d = newDeployment(ns, "queue", 2, idle(large, burns))
+	queue.scaled = scaledObject(queue.d, 45)
+	queue.hpa = scaledBy(queue.d, corev1.ResourceCPU, percent(45))
+	queue.hpa.Name = "keda-hpa-queue"
+	fleets = append(fleets, &queue)
 	for _, f := range fleets {
 		f.hpa.Spec.MinReplicas = ptr.To[int32](2)
 	}
@@ -213,8 +232,31 @@ func (f *keptFleet) constant(t *testing.T) {
 	assert.Equal(t, []int32{2}, slices.Compact(seen), "%s: replicas, each second", f.d.Name)
 }
 
-// hasTarget: the HPA has a target.
+// undone waits until undo has restored the original requests and the original target.
+func (f *keptFleet) undone(ctx context.Context, t *testing.T) {
+	t.Helper()
+	eventually(t, f.d.Name+": the original requests and the original target", func() error {
+		return errors.Join(carriedOut(t, f.d, large), f.hasTarget(ctx, 45))
+	})
+	assert.NotContains(t, f.hpa.Annotations, autoscale.OriginalTargetAnnotation)
+	assert.NotContains(t, f.written().GetAnnotations(), autoscale.OriginalTargetAnnotation)
+}
+
+// written is the object whose target attune writes.
+func (f *keptFleet) written() client.Object {
+	if f.scaled != nil {
+		return f.scaled
+	}
+	return f.hpa
+}
+
+// hasTarget: the HPA has a target, and so has the ScaledObject of which KEDA copies it.
 func (f *keptFleet) hasTarget(ctx context.Context, want int32) error {
+	if f.scaled != nil {
+		if err := hasTrigger(ctx, f.scaled, want); err != nil {
+			return err
+		}
+	}
 	if err := env.client.Get(ctx, client.ObjectKeyFromObject(f.hpa), f.hpa); err != nil {
 		return err
 	}
