@@ -2,6 +2,7 @@
 // policies and sentences out. It reads VPAs without Go types, so that the binary does not link VPA's modules.
 //
 //   - vpaimport.go: the policy of one VPA (Import), its target and its mode.
+//   - read.go: the spec of a VPA, and what is wrong with it.
 //   - containers.go: the settings of single containers.
 //   - boost.go: the startup boosts of the VPA and of its containers.
 //   - lost.go: a sentence for each setting that a policy cannot express.
@@ -9,7 +10,6 @@ package vpaimport
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,7 +29,7 @@ import (
 type vpa struct {
 	TargetRef    targetRef `json:"targetRef"`
 	UpdatePolicy struct {
-		UpdateMode           string                `json:"updateMode"`
+		UpdateMode           word                  `json:"updateMode"`
 		EvictionRequirements []evictionRequirement `json:"evictionRequirements"`
 	} `json:"updatePolicy"`
 	ResourcePolicy struct {
@@ -90,17 +90,10 @@ func shown(text string) string { return clip.Marked(text, mostShown) }
 func Import(object *unstructured.Unstructured) (*input.Written, []string) {
 	x := &importer{name: strings.TrimPrefix(object.GetNamespace()+"/"+object.GetName(), "/")}
 	spec, _ := object.Object["spec"].(map[string]any)
-	text, err := json.Marshal(spec)
-	if err == nil {
-		err = json.Unmarshal(text, &x.vpa)
-	}
-	if err != nil {
-		x.note("it is skipped, because it cannot be read: %s", clip.Text(err.Error(), workload.MostForeignText))
+	if !x.read(spec) || !x.target(spec) {
 		return nil, x.notes
 	}
-	if !x.target(spec) {
-		return nil, x.notes
-	}
+	x.bare(spec)
 	x.mode()
 	x.containers()
 	x.boost()
@@ -171,7 +164,7 @@ func (x *importer) mode() {
 			cmp.Or(mode, "Recreate (not set)"))
 	default:
 		*update.Type = v1alpha1.UpdateRecommend
-		x.note("updateMode %q is unknown, so its policy only recommends. Set updateStrategy.type", shown(mode))
+		x.note("updateMode %q is unknown, so its policy only recommends. Set updateStrategy.type", shown(string(mode)))
 	}
 }
 
