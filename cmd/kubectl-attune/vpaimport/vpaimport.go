@@ -88,7 +88,7 @@ func shown(text string) string { return clip.Marked(text, mostShown) }
 // Import returns the policy of a VPA, and a sentence for each setting without a counterpart. It returns nil if no
 // policy is possible, and a sentence says why.
 func Import(object *unstructured.Unstructured) (*input.Written, []string) {
-	x := &importer{name: strings.TrimPrefix(object.GetNamespace()+"/"+object.GetName(), "/")}
+	x := &importer{name: strings.TrimPrefix(object.GetNamespace()+"/"+cmp.Or(object.GetName(), "without a name"), "/")}
 	spec, _ := object.Object["spec"].(map[string]any)
 	if !x.read(spec) || !x.target(spec) {
 		return nil, x.notes
@@ -123,6 +123,9 @@ func (x *importer) target(spec map[string]any) bool {
 	switch _, selects := spec["selector"]; {
 	case ref.Name == "" && selects:
 		x.note("it is skipped: it has a selector (autoscaling.k8s.io/v1beta1) and no targetRef. Set targetRef to its workload")
+		return false
+	case ref.Name == "" && spec["podLabelSelector"] != nil:
+		x.note("it is skipped: it selects pods (podLabelSelector) and has no targetRef. Set targetRef to their workload")
 		return false
 	case ref.Name == "" || ref.Kind == "":
 		x.note("it is skipped: its targetRef has no kind or no name")
@@ -184,7 +187,7 @@ func (x *importer) recommend(why string, args ...any) {
 
 // creator returns the name of the policy, and names the program that creates the VPA again after a deletion.
 func (x *importer) creator(object *unstructured.Unstructured) string {
-	name, acts := object.GetName(), x.UpdatePolicy.UpdateMode != "Off"
+	name, acts := cmp.Or(object.GetName(), x.TargetRef.Name), x.UpdatePolicy.UpdateMode != "Off"
 	labels, owner := object.GetLabels(), metav1.GetControllerOf(object)
 	switch goldilocks := labels["source"] == "goldilocks" && labels["creator"] == "Fairwinds"; {
 	case goldilocks:

@@ -319,6 +319,15 @@ func TestModesWithoutQuotes(t *testing.T) {
 	assert.Equal(t, []string{"updatePolicy.updateMode" + why, "resourcePolicy.containerPolicies[1].mode" + why}, notes)
 }
 
+// A manifest may have no name, as with a generator of names.
+func TestVPAWithoutAName(t *testing.T) {
+	vpa := of(t, "updatePolicy: {updateMode: Later}")
+	vpa.SetName("")
+	made, notes := Import(vpa)
+	assert.Equal(t, "web", made.Metadata.Name, "the name of its workload")
+	assert.Equal(t, []string{`VerticalPodAutoscaler shop/without a name: updateMode "Later" is unknown, so its policy only recommends. Set updateStrategy.type`}, notes)
+}
+
 // A program that creates VPAs would undo what a user does to them.
 func TestCreatorsOfVPAs(t *testing.T) {
 	vpa := of(t, "updatePolicy: {updateMode: InPlace}")
