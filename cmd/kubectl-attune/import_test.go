@@ -143,6 +143,14 @@ func TestImportVPAsOfAFile(t *testing.T) {
 	} {
 		assert.Equal(t, answer{code: exitError, errOut: "error: " + want + "\n"}, cliTest{t: t}.run(args...))
 	}
+	nested := `{apiVersion: autoscaling.k8s.io/v1, kind: VerticalPodAutoscaler, metadata: {name: web}, spec: {targetRef: {kind: Deployment, name: web}}}`
+	for range 8 {
+		nested = "{apiVersion: v1, kind: List, items: [" + nested + "]}"
+	}
+	got = cliTest{t: t, in: nested}.run("import", "vpa", "-f", "-")
+	assert.Contains(t, got.out, "name: web", "kubectl apply reads lists in lists too")
+	got = cliTest{t: t, in: "{apiVersion: v1, kind: List, items: [" + nested + "]}"}.run("import", "vpa", "-f", "-")
+	assert.Equal(t, answer{code: exitError, errOut: "error: stdin: it has lists in more than 8 lists: write one list\n"}, got)
 	assert.Equal(t, answer{errOut: "no VerticalPodAutoscalers found\n"}, cliTest{t: t, in: "kind: Namespace\napiVersion: v1"}.run("import", "vpa", "-f", "-"))
 	for _, text := range []string{"{{ if .Values.vpa }}\nkind: VerticalPodAutoscaler\n{{ end }}", "- a", "name: web"} {
 		got = cliTest{t: t, in: text}.run("import", "vpa", "-f", "-")

@@ -336,3 +336,23 @@ func TestLookupOfAContainerAllocatesNothing(t *testing.T) {
 	assert.True(t, slices.Contains(names, "app"))
 	assert.Positive(t, sum)
 }
+
+// A pattern in place of a name would exclude nothing, and no message would say so.
+func TestNamesOfContainers(t *testing.T) {
+	for spec, want := range map[string]string{
+		`excludedContainers: [app, istio-proxy]`:                       "",
+		`excludedContainers: ["*"]`:                                    "",
+		`excludedContainers: ["istio-*"]`:                              `excludedContainers istio-* is not the name of a container: write whole names, e.g. istio-proxy, or "*" for all containers`,
+		`excludedContainers: [app, Über]`:                              `excludedContainers Über is not the name of a container: write whole names, e.g. istio-proxy, or "*" for all containers`,
+		`excludedContainers: [""]`:                                     `excludedContainers "" is not the name of a container: write whole names, e.g. istio-proxy, or "*" for all containers`,
+		`containerPolicies: [{containerName: "istio-*", mode: "Off"}]`: `containerPolicies istio-* is not the name of a container: write whole names, e.g. istio-proxy, or "*" for all containers`,
+		`containerPolicies: [{containerName: "a,b"}]`:                  `containerPolicies a,b is not the name of a container: write whole names, e.g. istio-proxy, or "*" for all containers`,
+	} {
+		_, err := policy.Resolve(nil, nil, aPolicy(t, spec))
+		if want == "" {
+			assert.NoError(t, err, spec)
+			continue
+		}
+		assert.EqualError(t, err, want, spec)
+	}
+}

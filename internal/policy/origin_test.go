@@ -1,7 +1,7 @@
 package policy_test
 
 import (
-	"strings"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -21,7 +21,9 @@ func TestFields(t *testing.T) {
 	defaults.Spec.MetricsSource = &v1alpha1.MetricsSource{Prometheus: &v1alpha1.PrometheusSource{Address: "http://prometheus:9090", Headers: map[string]string{"X-Token": "secret"}}}
 	p := &v1alpha1.AttunePolicy{}
 	p.Spec.CPU = &v1alpha1.CPUSettings{ResourceSettings: v1alpha1.ResourceSettings{MaxAllowed: ptr.To(resource.MustParse("4"))}}
-	p.Spec.ExcludedContainers = []v1alpha1.ContainerName{v1alpha1.ContainerName(strings.Repeat("long", 100))}
+	for i := range 60 {
+		p.Spec.ExcludedContainers = append(p.Spec.ExcludedContainers, v1alpha1.ContainerName(fmt.Sprint("container-", i)))
+	}
 	p.Spec.TargetRef = v1alpha1.TargetRef{Kind: v1alpha1.KindDeployment, Name: "web"}
 	fields := policy.Fields(defaults, nil, p, policy.Operator{})
 	by := map[string]policy.Field{}

@@ -16,6 +16,7 @@ import (
 const (
 	leastMemoryBound = recommender.Amount(1 << 20)
 	mostCPUMinimum   = recommender.Amount(100_000)
+	mostCPUMaximum   = recommender.Amount(500_000)
 )
 
 // UnlikelyBound returns what is unlikely about a bound of requests, as the rest of a sentence, and what to write
@@ -30,14 +31,17 @@ func UnlikelyBound(r recommender.Resource, bound resource.Quantity, minimum bool
 	return ""
 }
 
-// unlikelyMinimum returns a sentence about a minimum of CPU that few nodes have.
-func unlikelyMinimum(path string, of *recommender.Settings) []string {
+// unlikelyCPU returns sentences about bounds of CPU: a minimum that few nodes have, and a maximum that none has.
+func unlikelyCPU(path string, of *recommender.Settings) (remarks []string) {
 	if least := podview.ToPointer(recommender.CPU, of.Of[recommender.CPU].MinAllowed); least != nil {
 		if why := UnlikelyBound(recommender.CPU, *least, true); why != "" {
-			return []string{path + "cpu.minAllowed " + least.String() + " " + why}
+			remarks = append(remarks, path+"cpu.minAllowed "+least.String()+" "+why)
 		}
 	}
-	return nil
+	if most := of.Of[recommender.CPU].MaxAllowed; most >= mostCPUMaximum {
+		remarks = append(remarks, path+"cpu.maxAllowed "+recommender.Format(recommender.CPU, most)+" is more CPU than nodes have, so it limits nothing. Write millicores with their unit, e.g. 500m")
+	}
+	return remarks
 }
 
 // ineffective are fields that a strategy or a mode ignores.
@@ -56,20 +60,50 @@ func (s *Settings) ChangesNoPods() string {
 	return "attune changes no pods: updateStrategy.type Initial sizes only new pods, and " + AdmissionDisabled + ". Use Auto to resize running pods, or set admission: Enabled"
 }
 
-// Remarks returns sentences about valid settings that probably do not do what the user means: a minimum that few nodes
-// have, a bound of memory that attune does not set, and fields without effect. Ineffective fields of lower levels are left
+// removesNothing returns a sentence about cpu.limits Remove of the policy where attune sizes no new pods: only new pods
+// can have no limit.
+func (s *Settings) removesNothing() []string {
+	var set []string
+	for _, path := range s.ofPolicy([]string{cpuLimits}) {
+		entry, _, of := entryOf(path)
+		limits := s.Recommender.Of[recommender.CPU].Limits
+		if of {
+			limits = s.For(strings.TrimSuffix(strings.TrimPrefix(entry, containerNames+"["), "]")).Of[recommender.CPU].Limits
+		}
+		if limits.Remove {
+			set = append(set, path)
+		}
+	}
+	why := "updateStrategy.type " + string(s.Resize.Mode)
+	if s.NotSized() != "" {
+		why = "admission Disabled"
+	}
+	if len(set) == 0 || s.SizesNewPods() || s.Resize.Mode != v1alpha1.UpdateOneShot && s.NotSized() == "" {
+		return nil
+	}
+	return []string{strings.Join(set, ", ") + " Remove: no limit is removed with " + why + ", because only new pods can have none. Running pods keep theirs"}
+}
+
+// Remarks returns sentences about valid settings that probably do not do what the user means: bounds of CPU that
+// nodes do not have, a bound of memory that attune does not set, and fields without effect. Ineffective fields of lower levels are left
 // out, because they are for other policies too.
 func (s Settings) Remarks() []string {
 	var remarks []string
 	for _, doubt := range s.Doubts {
 		remarks = append(remarks, doubt.Sentence+". Until then attune requests at least 4Mi")
 	}
-	remarks = append(remarks, unlikelyMinimum("", &s.Recommender)...)
+	remarks = append(remarks, unlikelyCPU("", &s.Recommender)...)
 	for _, name := range slices.Sorted(maps.Keys(s.Containers)) {
-		if path := containerNames + "[" + name + "]."; s.Origin[path+"cpu.minAllowed"] != "" {
-			remarks = append(remarks, unlikelyMinimum(path, &s.Containers[name].Recommender)...)
+		of := s.Containers[name].Recommender
+		path := containerNames + "[" + name + "]."
+		for field, bound := range map[string]*recommender.Amount{"cpu.minAllowed": &of.Of[recommender.CPU].MinAllowed, "cpu.maxAllowed": &of.Of[recommender.CPU].MaxAllowed} {
+			if s.Origin[path+field] == "" { // the policy's, named above
+				*bound = 0
+			}
 		}
+		remarks = append(remarks, unlikelyCPU(path, &of)...)
 	}
+	remarks = append(remarks, s.removesNothing()...)
 	if why := s.ChangesNoPods(); why != "" {
 		remarks = append(remarks, why)
 	}

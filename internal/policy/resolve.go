@@ -344,9 +344,11 @@ func (o *overlay) paused() []string {
 
 // excluded reads the containers that are never changed. The list of the highest level replaces all lower ones.
 func (o *overlay) excluded() map[string]bool {
-	names := pick(o, "excludedContainers", nil, func(l *layer) *[]v1alpha1.ContainerName { return list(l.ExcludedContainers) })
+	const path = "excludedContainers"
+	names := pick(o, path, nil, func(l *layer) *[]v1alpha1.ContainerName { return list(l.ExcludedContainers) })
 	excluded := make(map[string]bool, len(names))
 	for _, name := range names {
+		o.checkContainer(path, name)
 		excluded[string(name)] = true
 	}
 	return excluded

@@ -20,32 +20,46 @@ func ParseVPAs(text []byte) (vpas []unstructured.Unstructured, notes []string, e
 		if err := of.UnmarshalJSON(object); err != nil {
 			return inDocument(number, fmt.Errorf("not a Kubernetes object: %s", clip.Marked(err.Error(), 200)))
 		}
-		add := func(item unstructured.Unstructured) {
-			if note := wrongGroup(&item); note != "" {
+		if err := eachItem(of, mostNested, func(item *unstructured.Unstructured) {
+			if note := wrongGroup(item); note != "" {
 				notes = append(notes, note)
 			} else if item.GetKind() == vpaKind {
-				vpas = append(vpas, item)
+				vpas = append(vpas, *item)
 			}
-		}
-		if !of.IsList() {
-			add(of)
-			return nil
-		}
-		list, err := of.ToList()
-		if err != nil {
+		}); err != nil {
 			return inDocument(number, err)
-		}
-		for i := range list.Items {
-			item := list.Items[i]
-			if item.GetKind() == "" && strings.HasPrefix(of.GetKind(), vpaKind) { // as the API server stores its lists
-				item.SetKind(vpaKind)
-				item.SetAPIVersion(of.GetAPIVersion())
-			}
-			add(item)
 		}
 		return nil
 	})
 	return vpas, notes, err
+}
+
+// mostNested is how deep lists may be in lists, as in the output of templates.
+const mostNested = 8
+
+// eachItem calls f for an object, or for all items of a list and of the lists in it.
+func eachItem(of unstructured.Unstructured, depth int, f func(*unstructured.Unstructured)) error {
+	if !of.IsList() {
+		f(&of)
+		return nil
+	}
+	if depth == 0 {
+		return fmt.Errorf("it has lists in more than %d lists: write one list", mostNested)
+	}
+	list, err := of.ToList()
+	if err != nil {
+		return err
+	}
+	for _, item := range list.Items {
+		if item.GetKind() == "" && strings.HasPrefix(of.GetKind(), vpaKind) { // as the API server stores its lists
+			item.SetKind(vpaKind)
+			item.SetAPIVersion(of.GetAPIVersion())
+		}
+		if err := eachItem(item, depth-1, f); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // wrongGroup returns a sentence about a VPA of another API group; empty for other objects.

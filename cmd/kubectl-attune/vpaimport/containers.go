@@ -16,7 +16,7 @@ import (
 // containerPolicy is a VPA's policy for one container.
 type containerPolicy struct {
 	ContainerName    string                              `json:"containerName"`
-	Mode             string                              `json:"mode"`
+	Mode             word                                `json:"mode"`
 	MinAllowed       map[string]workload.BoundedQuantity `json:"minAllowed"`
 	MaxAllowed       map[string]workload.BoundedQuantity `json:"maxAllowed"`
 	ControlledValues string                              `json:"controlledValues"`
@@ -33,7 +33,7 @@ const mostEntries = 64
 
 // off reports whether the policy does not size the container. An unknown mode counts as Off.
 func (p containerPolicy) off() bool {
-	return p.Mode != "" && p.Mode != string(v1alpha1.ContainerAuto) || p.ControlledResources != nil && !p.sizes("cpu") && !p.sizes("memory")
+	return p.Mode != "" && p.Mode != word(v1alpha1.ContainerAuto) || p.ControlledResources != nil && !p.sizes("cpu") && !p.sizes("memory")
 }
 
 // sizes reports whether the VPA sizes a resource of the container, unless the container is off.
@@ -80,8 +80,8 @@ func (x *importer) effective() (all []containerPolicy) {
 // entry translates the policy of one container.
 func (x *importer) entry(p containerPolicy) v1alpha1.ContainerPolicy {
 	entry := v1alpha1.ContainerPolicy{ContainerName: v1alpha1.ContainerName(p.ContainerName)}
-	if p.Mode != "" && p.Mode != string(v1alpha1.ContainerAuto) && p.Mode != string(v1alpha1.ContainerOff) {
-		x.note("mode %q of container %s is unknown, so it is Off", shown(p.Mode), p.ContainerName)
+	if p.Mode != "" && p.Mode != word(v1alpha1.ContainerAuto) && p.Mode != word(v1alpha1.ContainerOff) {
+		x.note("mode %q of container %s is unknown, so it is Off", shown(string(p.Mode)), p.ContainerName)
 	}
 	if p.off() {
 		entry.Mode = new(v1alpha1.ContainerOff)

@@ -20,7 +20,7 @@ var translated = map[string][]string{
 	"resourcePolicy.containerPolicies": {"containerName", "mode", "minAllowed", "maxAllowed", "controlledValues", "controlledResources", "startupBoost"},
 }
 
-// instead says what attune does instead of a field, and what the user can do. The last four are proposals for VPA.
+// instead says what attune does instead of a field, and what the user can do. The last five are proposals for VPA.
 var instead = map[string]string{
 	"recommenders":                                                      "attune computes recommendations itself. Compare them in mode Recommend before the policy acts",
 	"updatePolicy.evictAfterOOMSeconds":                                 "attune answers an OOM kill at once. Nothing to do",
@@ -33,6 +33,7 @@ var instead = map[string]string{
 	"resourcePolicy.containerPolicies.targetCPUPercentile":    "set cpu.percentile in the container's entry",
 	"resourcePolicy.containerPolicies.targetMemoryPercentile": "set memory.percentile in the container's entry",
 	"resourcePolicy.containerPolicies.memoryPerCPU":           "attune sizes CPU and memory each by their own usage",
+	"resourcePolicy.containerPolicies.requestToLimit":         `set cpu.limits in the container's entry, e.g. {ratio: "2"}. A memory limit keeps its ratio`,
 }
 
 // postProcessor is the prefix of annotations for VPA's recommender.

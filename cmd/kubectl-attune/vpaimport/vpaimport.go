@@ -2,6 +2,7 @@
 // policies and sentences out. It reads VPAs without Go types, so that the binary does not link VPA's modules.
 //
 //   - vpaimport.go: the policy of one VPA (Import), its target and its mode.
+//   - read.go: the spec of a VPA, and what is wrong with it.
 //   - containers.go: the settings of single containers.
 //   - boost.go: the startup boosts of the VPA and of its containers.
 //   - lost.go: a sentence for each setting that a policy cannot express.
@@ -9,7 +10,6 @@ package vpaimport
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,7 +29,7 @@ import (
 type vpa struct {
 	TargetRef    targetRef `json:"targetRef"`
 	UpdatePolicy struct {
-		UpdateMode           string                `json:"updateMode"`
+		UpdateMode           word                  `json:"updateMode"`
 		EvictionRequirements []evictionRequirement `json:"evictionRequirements"`
 	} `json:"updatePolicy"`
 	ResourcePolicy struct {
@@ -88,19 +88,12 @@ func shown(text string) string { return clip.Marked(text, mostShown) }
 // Import returns the policy of a VPA, and a sentence for each setting without a counterpart. It returns nil if no
 // policy is possible, and a sentence says why.
 func Import(object *unstructured.Unstructured) (*input.Written, []string) {
-	x := &importer{name: strings.TrimPrefix(object.GetNamespace()+"/"+object.GetName(), "/")}
+	x := &importer{name: strings.TrimPrefix(object.GetNamespace()+"/"+cmp.Or(object.GetName(), "without a name"), "/")}
 	spec, _ := object.Object["spec"].(map[string]any)
-	text, err := json.Marshal(spec)
-	if err == nil {
-		err = json.Unmarshal(text, &x.vpa)
-	}
-	if err != nil {
-		x.note("it is skipped, because it cannot be read: %s", clip.Text(err.Error(), workload.MostForeignText))
+	if !x.read(spec) || !x.target(spec) {
 		return nil, x.notes
 	}
-	if !x.target(spec) {
-		return nil, x.notes
-	}
+	x.bare(spec)
 	x.mode()
 	x.containers()
 	x.boost()
@@ -130,6 +123,9 @@ func (x *importer) target(spec map[string]any) bool {
 	switch _, selects := spec["selector"]; {
 	case ref.Name == "" && selects:
 		x.note("it is skipped: it has a selector (autoscaling.k8s.io/v1beta1) and no targetRef. Set targetRef to its workload")
+		return false
+	case ref.Name == "" && spec["podLabelSelector"] != nil:
+		x.note("it is skipped: it selects pods (podLabelSelector) and has no targetRef. Set targetRef to their workload")
 		return false
 	case ref.Name == "" || ref.Kind == "":
 		x.note("it is skipped: its targetRef has no kind or no name")
@@ -171,7 +167,7 @@ func (x *importer) mode() {
 			cmp.Or(mode, "Recreate (not set)"))
 	default:
 		*update.Type = v1alpha1.UpdateRecommend
-		x.note("updateMode %q is unknown, so its policy only recommends. Set updateStrategy.type", shown(mode))
+		x.note("updateMode %q is unknown, so its policy only recommends. Set updateStrategy.type", shown(string(mode)))
 	}
 }
 
@@ -191,7 +187,7 @@ func (x *importer) recommend(why string, args ...any) {
 
 // creator returns the name of the policy, and names the program that creates the VPA again after a deletion.
 func (x *importer) creator(object *unstructured.Unstructured) string {
-	name, acts := object.GetName(), x.UpdatePolicy.UpdateMode != "Off"
+	name, acts := cmp.Or(object.GetName(), x.TargetRef.Name), x.UpdatePolicy.UpdateMode != "Off"
 	labels, owner := object.GetLabels(), metav1.GetControllerOf(object)
 	switch goldilocks := labels["source"] == "goldilocks" && labels["creator"] == "Fairwinds"; {
 	case goldilocks:

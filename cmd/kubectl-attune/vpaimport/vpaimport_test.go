@@ -290,8 +290,16 @@ func TestTargets(t *testing.T) {
 func TestWhatCannotBeImported(t *testing.T) {
 	for spec, want := range map[string]string{
 		`targetRef: null`: "it is skipped: its targetRef has no kind or no name",
-		`{targetRef: null, selector: {matchLabels: {app: web}}}`:                               "it is skipped: it has a selector (autoscaling.k8s.io/v1beta1) and no targetRef. Set targetRef to its workload",
-		`resourcePolicy: {containerPolicies: [{containerName: app, maxAllowed: {cpu: much}}]}`: "it is skipped, because it cannot be read: ",
+		`{targetRef: null, selector: {matchLabels: {app: web}}}`:                                "it is skipped: it has a selector (autoscaling.k8s.io/v1beta1) and no targetRef. Set targetRef to its workload",
+		`resourcePolicy: {containerPolicies: [{containerName: app, maxAllowed: {cpu: much}}]}`:  `it is skipped, because it cannot be read: resourcePolicy.containerPolicies[0].maxAllowed has "much" for cpu. Write a quantity, e.g. 250m or 512Mi`,
+		`resourcePolicy: {containerPolicies: [{}, {minAllowed: {memory: 64MB}}]}`:               `it is skipped, because it cannot be read: resourcePolicy.containerPolicies[1].minAllowed has "64MB" for memory. Write a quantity, e.g. 250m or 512Mi`,
+		`resourcePolicy: {containerPolicies: [{maxAllowed: {memory: true}}]}`:                   `it is skipped, because it cannot be read: resourcePolicy.containerPolicies[0].maxAllowed has true for memory. Write a quantity, e.g. 250m or 512Mi`,
+		`startupBoost: {cpu: {type: Factor, factor: 1.5}}`:                                      "it is skipped, because it cannot be read: startupBoost.cpu.factor is of type number 1.5. Write a whole number, e.g. 3",
+		`resourcePolicy: {containerPolicies: {containerName: "*"}}`:                             "it is skipped, because it cannot be read: resourcePolicy.containerPolicies is of type object. Write a list, e.g. [cpu]",
+		`resourcePolicy: {containerPolicies: [{containerName: app, controlledResources: cpu}]}`: "it is skipped, because it cannot be read: resourcePolicy.containerPolicies.controlledResources is of type string. Write a list, e.g. [cpu]",
+		`updatePolicy: {updateMode: true}`:                                                      `it is skipped, because it cannot be read: updatePolicy.updateMode is of type bool. Write a text, e.g. "Off"`,
+		`updatePolicy: Off`:                                                                     "it is skipped, because it cannot be read: updatePolicy is of type bool. Write an object with fields",
+		`resourcePolicy: {containerPolicies: [{containerName: app, mode: true}]}`:               `mode is of type bool. Write a text, e.g. "Off"`,
 	} {
 		spec, notes := imported(t, spec)
 		assert.Empty(t, spec)
@@ -301,6 +309,23 @@ func TestWhatCannotBeImported(t *testing.T) {
 	made, notes := Import(&unstructured.Unstructured{Object: map[string]any{"spec": "text"}})
 	assert.Nil(t, made)
 	assert.Len(t, notes, 1)
+}
+
+// YAML reads a bare Off as false. The API server rejects such a VPA, but manifests and charts have it.
+func TestModesWithoutQuotes(t *testing.T) {
+	const why = ": Off without quotes is the boolean false, which the API server rejects. It is imported as Off"
+	spec, notes := imported(t, "{updatePolicy: {updateMode: Off}, resourcePolicy: {containerPolicies: [{containerName: app}, {containerName: mesh, mode: Off}]}}")
+	assert.Equal(t, "containerPolicies:\n- containerName: app\n- containerName: mesh\n  mode: \"Off\"\nupdateStrategy:\n  type: Recommend\n", spec)
+	assert.Equal(t, []string{"updatePolicy.updateMode" + why, "resourcePolicy.containerPolicies[1].mode" + why}, notes)
+}
+
+// A manifest may have no name, as with a generator of names.
+func TestVPAWithoutAName(t *testing.T) {
+	vpa := of(t, "updatePolicy: {updateMode: Later}")
+	vpa.SetName("")
+	made, notes := Import(vpa)
+	assert.Equal(t, "web", made.Metadata.Name, "the name of its workload")
+	assert.Equal(t, []string{`VerticalPodAutoscaler shop/without a name: updateMode "Later" is unknown, so its policy only recommends. Set updateStrategy.type`}, notes)
 }
 
 // A program that creates VPAs would undo what a user does to them.
