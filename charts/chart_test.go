@@ -237,6 +237,35 @@ func TestCustomResourceDefinitions(t *testing.T) {
 	}
 }
 
+// TestArtifactHub: the annotations list every CustomResourceDefinition, and the examples are of them.
+func TestArtifactHub(t *testing.T) {
+	text, err := os.ReadFile("attune/Chart.yaml")
+	require.NoError(t, err)
+	var chart struct{ Annotations map[string]string }
+	require.NoError(t, yaml.Unmarshal(text, &chart))
+	type kind struct{ Kind, Version, Name, DisplayName, Description string }
+	var told []kind
+	require.NoError(t, yaml.UnmarshalStrict([]byte(chart.Annotations["artifacthub.io/crds"]), &told))
+	var examples []metav1.TypeMeta
+	require.NoError(t, yaml.Unmarshal([]byte(chart.Annotations["artifacthub.io/crdsExamples"]), &examples))
+	require.NotEmpty(t, examples)
+	crds := all[*apiextensionsv1.CustomResourceDefinition](render(t))
+	require.Len(t, told, len(crds))
+	for i, crd := range crds {
+		assert.NotEmpty(t, told[i].DisplayName)
+		assert.NotEmpty(t, told[i].Description)
+		told[i].DisplayName, told[i].Description = "", ""
+		assert.Equal(t, kind{Kind: crd.Spec.Names.Kind, Version: crd.Spec.Versions[0].Name, Name: crd.Name}, told[i])
+	}
+	for _, example := range examples {
+		assert.True(t, slices.ContainsFunc(crds, func(c *apiextensionsv1.CustomResourceDefinition) bool {
+			return c.Spec.Names.Kind == example.Kind && c.Spec.Group+"/"+c.Spec.Versions[0].Name == example.APIVersion
+		}), example)
+	}
+	assert.Contains(t, []string{"ai-machine-learning", "database", "integration-delivery", "monitoring-logging", "networking", "security", "skip-prediction", "storage", "streaming-messaging"},
+		chart.Annotations["artifacthub.io/category"], "Artifact Hub knows no others")
+}
+
 // rights are what each ServiceAccount may do, by its name, and where; "" is everywhere.
 func rights(t *testing.T, r rendered) map[string]map[string][]rbacv1.PolicyRule {
 	t.Helper()

@@ -3,6 +3,7 @@
 package charts
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,7 +61,7 @@ func published(t *testing.T, digest string) string {
 	require.NoError(t, os.CopyFS(chart, os.DirFS("attune")))
 	metadata, err := os.ReadFile("attune/Chart.yaml")
 	require.NoError(t, err)
-	metadata = append(metadata, "annotations:\n  attune.io/image-digest: "+digest+"\n"...)
+	metadata = bytes.Replace(metadata, []byte("\nannotations:\n"), []byte("\nannotations:\n  attune.io/image-digest: "+digest+"\n"), 1)
 	require.NoError(t, os.WriteFile(filepath.Join(chart, "Chart.yaml"), metadata, 0o600))
 	return chart
 }
@@ -354,4 +355,15 @@ func TestVersionsOfProviders(t *testing.T) {
 	}
 	_, err := helm(t, "template", "attune", "attune", "--namespace", "attune-system", "--kube-version", "v1.33.9-eks-3025e55")
 	assert.ErrorContains(t, err, "kubeVersion")
+}
+
+// TestSpread: a constraint without a labelSelector selects the pods of its own Deployment.
+func TestSpread(t *testing.T) {
+	zone := "topologySpreadConstraints[0].maxSkew=1,topologySpreadConstraints[0].whenUnsatisfiable=ScheduleAnyway,topologySpreadConstraints[0].topologyKey="
+	for set, key := range map[string]string{"": corev1.LabelHostname, "topologySpreadConstraints=null": corev1.LabelHostname, zone + corev1.LabelTopologyZone: corev1.LabelTopologyZone} {
+		for _, d := range all[*appsv1.Deployment](render(t, set)) {
+			assert.Equal(t, []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: d.Spec.Selector}},
+				d.Spec.Template.Spec.TopologySpreadConstraints, set)
+		}
+	}
 }
