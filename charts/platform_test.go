@@ -168,6 +168,12 @@ func TestWebhookConfigurations(t *testing.T) {
 		assert.Equal(t, "x", o.GetAnnotations()["admissions.enforcer/disabled"])
 		assert.Equal(t, "attune-system/attune-webhook", o.GetAnnotations()["cert-manager.io/inject-ca-from"])
 	}
+	// GKE Autopilot refuses wildcards. A caBundle in the chart would conflict with the one that the controller or cert-manager writes.
+	mutating, validating := one[*admissionregistrationv1.MutatingWebhookConfiguration](t, r).Webhooks[0], one[*admissionregistrationv1.ValidatingWebhookConfiguration](t, r).Webhooks[0]
+	for _, rule := range append(mutating.Rules, validating.Rules...) {
+		assert.NotContains(t, append(rule.APIGroups, rule.Resources...), "*")
+	}
+	assert.Empty(t, append(mutating.ClientConfig.CABundle, validating.ClientConfig.CABundle...))
 }
 
 // TestServiceMonitor: it scrapes the Services of the metrics with the token of Prometheus, or with one of a Secret, for a
