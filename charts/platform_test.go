@@ -198,6 +198,7 @@ func TestServiceMonitor(t *testing.T) {
 	}
 	own := endpoint("serviceMonitor.interval=30s")
 	assert.Equal(t, "https", own["scheme"])
+	assert.Equal(t, true, own["honorLabels"], "the metrics have a label namespace, which dashboards and alerts use")
 	assert.Equal(t, "30s", own["interval"])
 	assert.Equal(t, "/var/run/secrets/kubernetes.io/serviceaccount/token", own["bearerTokenFile"])
 	secret := endpoint("serviceMonitor.bearerTokenSecret.name=metrics")
