@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -103,7 +104,7 @@ func read(t *testing.T, out string) rendered {
 		}
 		require.NoError(t, err)
 		var plain map[string]any
-		require.NoError(t, yaml.Unmarshal(document, &plain), string(document))
+		require.NoError(t, yaml.UnmarshalStrict(document, &plain), string(document)) // a repeated key, too
 		switch {
 		case len(plain) == 0:
 		case strings.HasPrefix(plain["apiVersion"].(string), "cert-manager.io/"), strings.HasPrefix(plain["apiVersion"].(string), "monitoring.coreos.com/"):
@@ -182,7 +183,11 @@ func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 		{"a user name that ends the expression", []string{"rbac.recommendationWriters={x'] || true || '' in ['}"}, "recommendationWriters"},
 		{"an amount that is none", []string{"webhook.resources.limits.memory=lots"}, "webhook/resources/limits/memory"},
 		{"a digest that is none", []string{"image.digest=sha256:12"}, "image/digest"},
-		{"a label that selects pods", []string{"commonLabels.app\\.kubernetes\\.io/name=x"}, "invalid propertyName 'app.kubernetes.io/name'"},
+		{"a label that selects pods", []string{"commonLabels.app\\.kubernetes\\.io/name=x"}, "at '/commonLabels/app.kubernetes.io~1name'"},
+		{"a label of pods that selects them", []string{"podLabels.app\\.kubernetes\\.io/component=x"}, "at '/podLabels/app.kubernetes.io~1component'"},
+		{"a matcher that attune sets", []string{"usage.prometheus.matchers.namespace=x"}, "at '/usage/prometheus/matchers/namespace'"},
+		{"a matcher that is no label", []string{"usage.prometheus.matchers.a-b=x"}, "at '/usage/prometheus/matchers': additional properties 'a-b' not allowed"},
+		{"an IP family that is none", []string{"service.ipFamilies={IPv5}"}, "service/ipFamilies"},
 		{"a port of the system", []string{"ports.webhook=443"}, "ports/webhook"},
 		{"an expression without values", []string{"webhook.namespaceSelector[0].key=a", "webhook.namespaceSelector[0].operator=In"}, "webhook/namespaceSelector"},
 		{"a token for another audience", []string{"serviceMonitor.enabled=true", "metrics.audience=attune-metrics"}, "serviceMonitor.enabled with metrics.audience needs serviceMonitor.bearerTokenSecret.name"},
@@ -226,7 +231,39 @@ func TestCustomResourceDefinitions(t *testing.T) {
 		assert.Equal(t, want.Spec, crds[at].Spec)
 		assert.Equal(t, "keep", crds[at].Annotations["helm.sh/resource-policy"])
 		assert.Equal(t, "chart", crds[at].Labels["attune.io/crds"], "what the chart knows its own by")
+		applied, err := json.Marshal(crds[at])
+		require.NoError(t, err)
+		assert.Less(t, len(applied), 256<<10, "kubectl apply stores the object in an annotation")
 	}
+}
+
+// TestArtifactHub: the annotations list every CustomResourceDefinition, and the examples are of them.
+func TestArtifactHub(t *testing.T) {
+	text, err := os.ReadFile("attune/Chart.yaml")
+	require.NoError(t, err)
+	var chart struct{ Annotations map[string]string }
+	require.NoError(t, yaml.Unmarshal(text, &chart))
+	type kind struct{ Kind, Version, Name, DisplayName, Description string }
+	var told []kind
+	require.NoError(t, yaml.UnmarshalStrict([]byte(chart.Annotations["artifacthub.io/crds"]), &told))
+	var examples []metav1.TypeMeta
+	require.NoError(t, yaml.Unmarshal([]byte(chart.Annotations["artifacthub.io/crdsExamples"]), &examples))
+	require.NotEmpty(t, examples)
+	crds := all[*apiextensionsv1.CustomResourceDefinition](render(t))
+	require.Len(t, told, len(crds))
+	for i, crd := range crds {
+		assert.NotEmpty(t, told[i].DisplayName)
+		assert.NotEmpty(t, told[i].Description)
+		told[i].DisplayName, told[i].Description = "", ""
+		assert.Equal(t, kind{Kind: crd.Spec.Names.Kind, Version: crd.Spec.Versions[0].Name, Name: crd.Name}, told[i])
+	}
+	for _, example := range examples {
+		assert.True(t, slices.ContainsFunc(crds, func(c *apiextensionsv1.CustomResourceDefinition) bool {
+			return c.Spec.Names.Kind == example.Kind && c.Spec.Group+"/"+c.Spec.Versions[0].Name == example.APIVersion
+		}), example)
+	}
+	assert.Contains(t, []string{"ai-machine-learning", "database", "integration-delivery", "monitoring-logging", "networking", "security", "skip-prediction", "storage", "streaming-messaging"},
+		chart.Annotations["artifacthub.io/category"], "Artifact Hub knows no others")
 }
 
 // rights are what each ServiceAccount may do, by its name, and where; "" is everywhere.
@@ -812,7 +849,7 @@ func TestSizedNamespaces(t *testing.T) {
 			selector, err := metav1.LabelSelectorAsSelector(one[*admissionregistrationv1.MutatingWebhookConfiguration](t, r).Webhooks[0].NamespaceSelector)
 			require.NoError(t, err)
 			admission := workload.AdmissionOf("attune-system", deployment(t, r, "attune").Spec.Template.Spec.Containers[0].Args)
-			for _, namespace := range []string{"shop", "bank", "legacy", "team-a", "team-b", "attune-system", "kube-system", "default"} {
+			for _, namespace := range []string{"shop", "bank", "legacy", "team-a", "team-b", "attune-system", "kube-system", "kube-node-lease", "default"} {
 				for _, of := range []labels.Set{nil, {"attune.io/inject": "enabled"}, {"attune.io/inject": "disabled"}, {"attune.io/inject": ""}, {"team": "a"}} {
 					want := selector.Matches(labels.Merge(of, labels.Set{corev1.LabelMetadataName: namespace}))
 					assert.Equal(t, want, admission.NotSized(namespace, of) == "", "%v, %s: namespace %s with the labels %v", values, how, namespace, of)

@@ -3,6 +3,7 @@
 package charts
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,8 +16,10 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // podsOf are the specs of all pods that the chart makes: of the programs, the uninstall Job and the test.
@@ -58,7 +61,7 @@ func published(t *testing.T, digest string) string {
 	require.NoError(t, os.CopyFS(chart, os.DirFS("attune")))
 	metadata, err := os.ReadFile("attune/Chart.yaml")
 	require.NoError(t, err)
-	metadata = append(metadata, "annotations:\n  attune.io/image-digest: "+digest+"\n"...)
+	metadata = bytes.Replace(metadata, []byte("\nannotations:\n"), []byte("\nannotations:\n  attune.io/image-digest: "+digest+"\n"), 1)
 	require.NoError(t, os.WriteFile(filepath.Join(chart, "Chart.yaml"), metadata, 0o600))
 	return chart
 }
@@ -87,7 +90,7 @@ func TestPodsOfHooks(t *testing.T) {
 	r := render(t, "tolerations[0].key=dedicated,tolerations[0].operator=Exists,nodeSelector.pool=system,image.pullSecrets[0].name=registry")
 	for _, pod := range podsOf(t, r) {
 		assert.Equal(t, []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}}, pod.Tolerations)
-		assert.Equal(t, map[string]string{"pool": "system"}, pod.NodeSelector)
+		assert.Equal(t, map[string]string{"pool": "system", "kubernetes.io/os": "linux"}, pod.NodeSelector)
 		assert.Equal(t, []corev1.LocalObjectReference{{Name: "registry"}}, pod.ImagePullSecrets)
 	}
 }
@@ -165,6 +168,12 @@ func TestWebhookConfigurations(t *testing.T) {
 		assert.Equal(t, "x", o.GetAnnotations()["admissions.enforcer/disabled"])
 		assert.Equal(t, "attune-system/attune-webhook", o.GetAnnotations()["cert-manager.io/inject-ca-from"])
 	}
+	// GKE Autopilot refuses wildcards. A caBundle in the chart would conflict with the one that the controller or cert-manager writes.
+	mutating, validating := one[*admissionregistrationv1.MutatingWebhookConfiguration](t, r).Webhooks[0], one[*admissionregistrationv1.ValidatingWebhookConfiguration](t, r).Webhooks[0]
+	for _, rule := range append(mutating.Rules, validating.Rules...) {
+		assert.NotContains(t, append(rule.APIGroups, rule.Resources...), "*")
+	}
+	assert.Empty(t, append(mutating.ClientConfig.CABundle, validating.ClientConfig.CABundle...))
 }
 
 // TestServiceMonitor: it scrapes the Services of the metrics with the token of Prometheus, or with one of a Secret, for a
@@ -189,6 +198,7 @@ func TestServiceMonitor(t *testing.T) {
 	}
 	own := endpoint("serviceMonitor.interval=30s")
 	assert.Equal(t, "https", own["scheme"])
+	assert.Equal(t, true, own["honorLabels"], "the metrics have a label namespace, which dashboards and alerts use")
 	assert.Equal(t, "30s", own["interval"])
 	assert.Equal(t, "/var/run/secrets/kubernetes.io/serviceaccount/token", own["bearerTokenFile"])
 	secret := endpoint("serviceMonitor.bearerTokenSecret.name=metrics")
@@ -263,4 +273,104 @@ func TestUninstallJobRunsWhereTheControllerRan(t *testing.T) {
 	assert.Equal(t, "no", job.Labels["sidecar.istio.io/inject"])
 	assert.Equal(t, "disabled", job.Annotations["linkerd.io/inject"])
 	assert.NotContains(t, job.Labels, "app.kubernetes.io/component")
+}
+
+// TestNodesWithWindows: no pod is scheduled on a node that cannot run the image.
+func TestNodesWithWindows(t *testing.T) {
+	for _, set := range []string{"", "nodeSelector=null", "webhook.nodeSelector.pool=edge", "controller.nodeSelector.pool=system"} {
+		for _, pod := range podsOf(t, render(t, set)) {
+			assert.Equal(t, "linux", pod.NodeSelector["kubernetes.io/os"], set)
+		}
+	}
+	for _, pod := range podsOf(t, render(t, "nodeSelector.kubernetes\\.io/os=other")) {
+		assert.Equal(t, "other", pod.NodeSelector["kubernetes.io/os"])
+	}
+}
+
+// TestVersionsInLabels: Flux appends the digest of an OCI artefact to the chart's version, and versions can be long.
+func TestVersionsInLabels(t *testing.T) {
+	for _, version := range []string{"0.1.0+f3a1b2c4d5e6", "0.1.0-" + strings.Repeat("pre.", 20) + "1", "0.1.0-" + strings.Repeat("a", 49) + "-b"} {
+		chart := filepath.Join(t.TempDir(), "attune")
+		require.NoError(t, os.CopyFS(chart, os.DirFS("attune")))
+		metadata, err := os.ReadFile("attune/Chart.yaml")
+		require.NoError(t, err)
+		changed := strings.NewReplacer("\nversion: 0.1.0", "\nversion: "+version, "\nappVersion: dev", "\nappVersion: v"+version).Replace(string(metadata))
+		require.NoError(t, os.WriteFile(filepath.Join(chart, "Chart.yaml"), []byte(changed), 0o600))
+		out, err := helm(t, "template", "attune", chart, "--namespace", "attune-system")
+		require.NoError(t, err)
+		for _, object := range read(t, out).typed {
+			meta := object.(metav1.Object)
+			for _, key := range []string{"helm.sh/chart", "app.kubernetes.io/version"} {
+				assert.Contains(t, meta.GetLabels(), key)
+				assert.Empty(t, validation.IsValidLabelValue(meta.GetLabels()[key]), meta.GetName())
+			}
+		}
+	}
+}
+
+// TestLabelsAreSetOnce: Flux and kustomize refuse a repeated key. render refuses it, too.
+func TestLabelsAreSetOnce(t *testing.T) {
+	r := render(t, "commonLabels.team=a,podLabels.team=b,webhook.configurationLabels.team=c,serviceMonitor.enabled=true,serviceMonitor.labels.team=d,"+
+		"alerts.enabled=true,alerts.labels.team=e,dashboards.enabled=true,dashboards.labels.team=f,podAnnotations.kubectl\\.kubernetes\\.io/default-container=proxy")
+	webhook := deployment(t, r, "attune-webhook")
+	assert.Equal(t, "a", webhook.Labels["team"])
+	assert.Equal(t, "b", webhook.Spec.Template.Labels["team"])
+	assert.Equal(t, "proxy", webhook.Spec.Template.Annotations["kubectl.kubernetes.io/default-container"])
+	assert.Equal(t, "c", one[*admissionregistrationv1.MutatingWebhookConfiguration](t, r).Labels["team"])
+}
+
+// TestSwitchOfAParentChart: charts that contain this one switch it on with the value enabled, and set global.
+func TestSwitchOfAParentChart(t *testing.T) {
+	parent := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(parent, "Chart.yaml"), []byte("apiVersion: v2\nname: platform\nversion: 1.0.0\n"+
+		"dependencies: [{name: attune, version: 0.1.0, condition: attune.enabled}]\n"), 0o600))
+	require.NoError(t, os.CopyFS(filepath.Join(parent, "charts", "attune"), os.DirFS("attune")))
+	for enabled, want := range map[string]bool{"true": true, "false": false} {
+		out, err := helm(t, "template", "platform", parent, "--namespace", "attune-system", "--set", "global.imageRegistry=x,attune.enabled="+enabled)
+		require.NoError(t, err)
+		assert.Equal(t, want, strings.Contains(out, "name: platform-attune-webhook"), enabled)
+	}
+}
+
+// TestIPFamilies: a Service without a policy gets the cluster's first family.
+func TestIPFamilies(t *testing.T) {
+	for _, service := range all[*corev1.Service](render(t)) {
+		assert.Nil(t, service.Spec.IPFamilyPolicy)
+	}
+	for _, service := range all[*corev1.Service](render(t, "service.ipFamilyPolicy=PreferDualStack,service.ipFamilies={IPv6,IPv4}")) {
+		assert.Equal(t, new(corev1.IPFamilyPolicyPreferDualStack), service.Spec.IPFamilyPolicy)
+		assert.Equal(t, []corev1.IPFamily{corev1.IPv6Protocol, corev1.IPv4Protocol}, service.Spec.IPFamilies)
+	}
+}
+
+// TestDrainsAreNotBlocked: neither one replica nor pods that never become ready stop the drain of a node.
+func TestDrainsAreNotBlocked(t *testing.T) {
+	budgets := all[*policyv1.PodDisruptionBudget](render(t, "replicas=1"))
+	assert.Len(t, budgets, 2)
+	for _, budget := range budgets {
+		assert.Nil(t, budget.Spec.MinAvailable)
+		assert.Equal(t, 1, budget.Spec.MaxUnavailable.IntValue())
+		assert.Equal(t, new(policyv1.AlwaysAllow), budget.Spec.UnhealthyPodEvictionPolicy)
+	}
+}
+
+// TestVersionsOfProviders: EKS and GKE append their build to Kubernetes' version.
+func TestVersionsOfProviders(t *testing.T) {
+	for _, version := range []string{"v1.34.1-eks-3025e55", "v1.34.1-gke.1386000", "v1.35.0"} {
+		_, err := helm(t, "template", "attune", "attune", "--namespace", "attune-system", "--kube-version", version)
+		assert.NoError(t, err, version)
+	}
+	_, err := helm(t, "template", "attune", "attune", "--namespace", "attune-system", "--kube-version", "v1.33.9-eks-3025e55")
+	assert.ErrorContains(t, err, "kubeVersion")
+}
+
+// TestSpread: a constraint without a labelSelector selects the pods of its own Deployment.
+func TestSpread(t *testing.T) {
+	zone := "topologySpreadConstraints[0].maxSkew=1,topologySpreadConstraints[0].whenUnsatisfiable=ScheduleAnyway,topologySpreadConstraints[0].topologyKey="
+	for set, key := range map[string]string{"": corev1.LabelHostname, "topologySpreadConstraints=null": corev1.LabelHostname, zone + corev1.LabelTopologyZone: corev1.LabelTopologyZone} {
+		for _, d := range all[*appsv1.Deployment](render(t, set)) {
+			assert.Equal(t, []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: d.Spec.Selector}},
+				d.Spec.Template.Spec.TopologySpreadConstraints, set)
+		}
+	}
 }

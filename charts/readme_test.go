@@ -126,7 +126,7 @@ func TestEveryValueIsDescribed(t *testing.T) {
 	var schema map[string]any
 	require.NoError(t, json.Unmarshal(text, &schema))
 	all := valuesOf(t)
-	known := map[string]bool{"global": true}
+	known := map[string]bool{"global": true, "enabled": true} // of a parent chart
 	for _, v := range all {
 		known[v.name()] = true
 		if !v.group {

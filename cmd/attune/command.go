@@ -3,8 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/url"
+	"os"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -76,6 +80,24 @@ func programCommand(p program, name, short string) *cobra.Command {
 	return cmd
 }
 
+// clusterConfig returns the configuration of the connection to the API server.
+func clusterConfig() (*rest.Config, error) {
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return nil, err
+	}
+	return withoutProxy(config), nil
+}
+
+// withoutProxy makes a pod connect to the API server directly. HTTPS_PROXY is for a usage source: most proxies do not
+// reach the addresses of Services.
+func withoutProxy(config *rest.Config) *rest.Config {
+	if config.Proxy == nil && os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
+		config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
+	}
+	return config
+}
+
 // run builds the operator from validated flags and runs it until the context ends. It sets the logger first, because
 // libraries log as soon as they are used. It sets the memory limits before the caches fill.
 func run(ctx context.Context, o *Options) error {
@@ -87,7 +109,7 @@ func run(ctx context.Context, o *Options) error {
 	if err := sparing(); err != nil {
 		return err
 	}
-	api, err := ctrl.GetConfig()
+	api, err := clusterConfig()
 	if err != nil {
 		return fmt.Errorf("finding the API server: %w", err)
 	}

@@ -221,7 +221,7 @@ func (o *loopOptions) register(f *pflag.FlagSet) {
 	f.DurationVar(&o.hpaSyncPeriod, "hpa-sync-period", lifecycle.HPASyncPeriod, "how often HorizontalPodAutoscalers are evaluated: --horizontal-pod-autoscaler-sync-period of kube-controller-manager, from 1s to 5m; a raised request on which one scales is withdrawn if its node does not carry it out in that time")
 	f.StringVar(&o.vpaRole, "bridge-vpa-role", "", "ClusterRole that grants writing VerticalPodAutoscalers and owns them; attune writes one for each recommendation, for other programs to read; empty: none")
 	f.StringSliceVar(&o.scaled, "scaled-kinds", nil, "more kinds of workloads, with a /scale subresource and a pod template, as RESOURCE.VERSION.GROUP, such as clonesets.v1alpha1.apps.kruise.io; the operator needs the right to list and watch them")
-	f.StringSliceVar(&o.excluded, workload.FlagExcluded, nil, "namespaces that the namespaceSelector of the pod webhook excludes, in addition to kube-system and --namespace")
+	f.StringSliceVar(&o.excluded, workload.FlagExcluded, nil, "namespaces that the namespaceSelector of the pod webhook excludes, in addition to kube-system, kube-node-lease and --namespace")
 	f.StringVar(&o.sizedIn, workload.FlagNamespaces, workload.InLabelled, "namespaces that the namespaceSelector of the pod webhook selects: Labelled (attune.io/inject=enabled) or AllButDisabled (every namespace without attune.io/inject=disabled)")
 	f.StringVar(&o.selector, workload.FlagSelector, "", "label selector with more expressions of the namespaceSelector of the pod webhook; empty: all namespaces")
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"attune.io/attune/internal/uninstall"
 )
@@ -48,7 +47,7 @@ func runUninstall(ctx context.Context, o uninstall.Options, timeout time.Duratio
 	if o.Namespace == "" || o.Selector == "" {
 		return errors.New("--namespace and --selector are required: they select the operator's pods")
 	}
-	config, err := ctrl.GetConfig()
+	config, err := clusterConfig()
 	if err != nil {
 		return err
 	}

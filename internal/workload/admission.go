@@ -31,7 +31,7 @@ const (
 // Admission decides in which namespaces the webhook sizes new pods. A test of the chart compares it with the
 // namespaceSelector of the webhook.
 type Admission struct {
-	// Operator is attune's own namespace. The webhook never sizes pods there, and never in kube-system.
+	// Operator is attune's own namespace. The webhook never sizes pods there, and never in kube-system and kube-node-lease.
 	Operator string
 	// Excluded has the chart's webhook.excludedNamespaces.
 	Excluded []string
@@ -65,7 +65,7 @@ func AdmissionOf(operator string, args []string) Admission {
 const (
 	notLabelled = "the namespace does not have the label " + v1alpha1.InjectLabel + "=" + v1alpha1.InjectEnabled
 	disabled    = "the namespace has the label " + v1alpha1.InjectLabel + "=" + v1alpha1.InjectDisabled
-	builtin     = "the webhook excludes kube-system and attune's own namespace"
+	builtin     = "the webhook excludes kube-system, kube-node-lease and attune's own namespace"
 	excluded    = "the chart's webhook.excludedNamespaces contains the namespace"
 	notWatched  = "the chart's watchNamespaces does not contain the namespace"
 	notSelected = "the chart's webhook.namespaceSelector does not match the namespace"
@@ -93,7 +93,7 @@ func (a Admission) Lacks(namespace string, labels map[string]string) bool {
 // sizes them.
 func (a Admission) Excludes(namespace string, labels map[string]string) string {
 	switch {
-	case namespace == metav1.NamespaceSystem, namespace == a.Operator:
+	case namespace == metav1.NamespaceSystem, namespace == corev1.NamespaceNodeLease, namespace == a.Operator:
 		return builtin
 	case slices.Contains(a.Excluded, namespace):
 		return excluded

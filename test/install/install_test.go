@@ -288,16 +288,53 @@ func TestOnlyOneInstallation(t *testing.T) {
 	require.NoError(t, err, out)
 }
 
+// published copies the chart as a release publishes it.
+func published(t *testing.T, version, digest string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "attune")
+	require.NoError(t, os.CopyFS(dir, os.DirFS(chart)))
+	metadata := fmt.Sprintf("apiVersion: v2\nname: attune\nversion: %s\nappVersion: v%s\nannotations:\n  attune.io/image-digest: %s\n", version, version, digest)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "Chart.yaml"), []byte(metadata), 0o600))
+	return dir
+}
+
+// TestUpgradeAndRollbackKeepTheTrust: an upgrade and a rollback conflict with nothing that the controller wrote, and keep it.
+// The versions are those that Flux gives to a chart from an OCI registry.
+func TestUpgradeAndRollbackKeepTheTrust(t *testing.T) {
+	c := newClient(t)
+	digest := "sha256:" + strings.Repeat("1", 64)
+	trust := func() []byte {
+		var configuration admissionregistrationv1.MutatingWebhookConfiguration
+		require.NoError(t, c.Get(t.Context(), client.ObjectKey{Name: "attune"}, &configuration))
+		return configuration.Webhooks[0].ClientConfig.CABundle
+	}
+	step := func(args ...string) {
+		out, err := runHelm(t, append(args, "--namespace", system)...)
+		require.NoError(t, err, out)
+	}
+	step("install", "attune", published(t, "1.0.0+0123456789ab", digest), "--create-namespace")
+	require.Empty(t, trust())
+	var configuration admissionregistrationv1.MutatingWebhookConfiguration
+	require.NoError(t, c.Get(t.Context(), client.ObjectKey{Name: "attune"}, &configuration))
+	patch := client.MergeFrom(configuration.DeepCopy())
+	written := server.CAData // any certificate
+	require.NotEmpty(t, written)
+	configuration.Webhooks[0].ClientConfig.CABundle = written
+	require.NoError(t, c.Patch(t.Context(), &configuration, patch, client.FieldOwner("attune")))
+	step("upgrade", "attune", published(t, "1.1.0+ba9876543210", digest), "--set", "webhook.timeoutSeconds=3")
+	assert.Equal(t, written, trust())
+	step("rollback", "attune", "1")
+	assert.Equal(t, written, trust())
+	var crds apiextensionsv1.CustomResourceDefinitionList
+	require.NoError(t, c.List(t.Context(), &crds, client.MatchingLabels{"attune.io/crds": "chart"}))
+	assert.Len(t, crds.Items, 5)
+	step("uninstall", "attune", "--no-hooks")
+}
+
 // TestReusedValues: an upgrade with --reuse-values takes the image of the new chart, which has another digest.
 func TestReusedValues(t *testing.T) {
 	c := newClient(t)
-	release := func(version, digest string) string {
-		dir := filepath.Join(t.TempDir(), "attune")
-		require.NoError(t, os.CopyFS(dir, os.DirFS(chart)))
-		metadata := fmt.Sprintf("apiVersion: v2\nname: attune\nversion: %s\nappVersion: v%s\nannotations:\n  attune.io/image-digest: %s\n", version, version, digest)
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "Chart.yaml"), []byte(metadata), 0o600))
-		return dir
-	}
+	release := func(version, digest string) string { return published(t, version, digest) }
 	first, second := "sha256:"+strings.Repeat("1", 64), "sha256:"+strings.Repeat("2", 64)
 	images := func() (found []string) {
 		var list appsv1.DeploymentList

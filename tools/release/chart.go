@@ -33,7 +33,7 @@ func (r Release) packChart(ctx context.Context, source string, image v1.Hash) (v
 	if err != nil {
 		return nil, err
 	}
-	err = rewrite(filepath.Join(chart, "Chart.yaml"), func(text []byte) ([]byte, error) { return setDigest(text, image.String()), nil })
+	err = rewrite(filepath.Join(chart, "Chart.yaml"), func(text []byte) ([]byte, error) { return r.annotated(text, image.String()), nil })
 	if err != nil {
 		return nil, err
 	}
@@ -74,13 +74,17 @@ func rewrite(path string, change func([]byte) ([]byte, error)) error {
 // upgrade --reuse-values keeps the values of the chart before, and would keep its image.
 const imageDigest = "attune.io/image-digest"
 
-// setDigest adds the annotation to Chart.yaml. The tag is its appVersion.
-func setDigest(chart []byte, digest string) []byte {
+// annotated adds the digest to Chart.yaml, and what Artifact Hub cannot know: it scans the images that a chart names.
+func (r Release) annotated(chart []byte, digest string) []byte {
 	const block = "\nannotations:\n"
 	if !bytes.Contains(chart, []byte(block)) {
 		chart = append(bytes.TrimRight(chart, "\n"), block...)
 	}
-	return bytes.Replace(chart, []byte(block), []byte(block+"  "+imageDigest+": "+digest+"\n"), 1)
+	added := "  " + imageDigest + ": " + digest + "\n  artifacthub.io/images: |\n    - {name: attune, image: \"" + r.image() + "@" + digest + "\"}\n"
+	if strings.Contains(r.Version, "-") {
+		added += "  artifacthub.io/prerelease: \"true\"\n"
+	}
+	return bytes.Replace(chart, []byte(block), []byte(block+added), 1)
 }
 
 // setImage sets registry and repository in values.yaml, with its comments. Charts before image.registry have both in one

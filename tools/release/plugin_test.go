@@ -62,7 +62,7 @@ func TestTheManifestIsWhatKrewTakes(t *testing.T) {
 	assert.NotContains(t, p.Spec.ShortDescription, "\n")
 	assert.False(t, strings.HasSuffix(p.Spec.ShortDescription, "."))
 	for _, line := range strings.Split(p.Spec.Description+p.Spec.Caveats, "\n") {
-		assert.LessOrEqual(t, len(line), 100, "krew shows it as it is")
+		assert.LessOrEqual(t, len(line), 80, "krew shows it as it is, and krew-index asks for it")
 	}
 	_, err = url.ParseRequestURI(p.Spec.Homepage)
 	assert.NoError(t, err)

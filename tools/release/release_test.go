@@ -179,8 +179,17 @@ func TestTheChartNamesTheImageByDigest(t *testing.T) {
 			Name        string
 			Annotations map[string]string
 		}
-		require.NoError(t, yaml.Unmarshal(setDigest([]byte(chart), digest), &metadata))
+		r := Release{Version: "v1.2.3", Registry: "registry.example:5000/team"}
+		require.NoError(t, yaml.Unmarshal(r.annotated([]byte(chart), digest), &metadata))
 		assert.Equal(t, digest, metadata.Annotations[imageDigest])
+		assert.NotContains(t, metadata.Annotations, "artifacthub.io/prerelease")
+		var images []struct{ Name, Image string }
+		require.NoError(t, yaml.UnmarshalStrict([]byte(metadata.Annotations["artifacthub.io/images"]), &images))
+		require.Len(t, images, 1)
+		assert.Equal(t, "registry.example:5000/team/attune@"+digest, images[0].Image)
+		r.Version = "v1.2.3-rc.1"
+		require.NoError(t, yaml.Unmarshal(r.annotated([]byte(chart), digest), &metadata))
+		assert.Equal(t, "true", metadata.Annotations["artifacthub.io/prerelease"])
 		assert.Equal(t, "attune", metadata.Name)
 	}
 }

@@ -42,13 +42,23 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 
+{{/* A version as a label's value: Flux appends the digest of an OCI artefact with a +. */}}
+{{- define "attune.labelValue" -}}
+{{- regexReplaceAll "[^-_.a-zA-Z0-9]" . "_" | trunc 63 | trimAll "-_." -}}
+{{- end -}}
+
+{{/* Labels of all objects and more, as (dict "root" $ "more" $labels), each once: Flux and kustomize refuse a repeated key. */}}
+{{- define "attune.labelsAnd" -}}
+{{- merge (dict) (.more | default dict) (include "attune.labels" .root | fromYaml) | toYaml -}}
+{{- end -}}
+
 {{- define "attune.labels" -}}
 app.kubernetes.io/name: attune
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/part-of: attune
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/version: {{ include "attune.labelValue" .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+helm.sh/chart: {{ include "attune.labelValue" (printf "%s-%s" .Chart.Name .Chart.Version) }}
 {{- with .Values.commonLabels }}
 {{ toYaml . }}
 {{- end }}

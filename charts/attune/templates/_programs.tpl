@@ -31,9 +31,12 @@ its pods ran.
 {{- if kindIs "bool" .hostUsers }}{{ $_ := set $fields "hostUsers" .hostUsers }}{{ end -}}
 {{- if .image.pullSecrets }}{{ $_ := set $fields "imagePullSecrets" .image.pullSecrets }}{{ end -}}
 {{- $common := . -}}
-{{- range $key := list "affinity" "nodeSelector" "priorityClassName" "tolerations" -}}
+{{- range $key := list "affinity" "priorityClassName" "tolerations" -}}
 {{- with get $values $key | default (get $common $key) }}{{ $_ := set $fields $key . }}{{ end -}}
 {{- end -}}
+{{- /* The image has no program for Windows nodes. */ -}}
+{{- $selector := $values.nodeSelector | default $common.nodeSelector | default dict -}}
+{{- $_ := set $fields "nodeSelector" (merge (dict) $selector (dict "kubernetes.io/os" "linux")) -}}
 {{- end -}}
 {{- toYaml $fields -}}
 {{- end -}}

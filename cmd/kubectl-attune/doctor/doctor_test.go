@@ -440,7 +440,7 @@ func TestNamespacesThatTheWebhookExcludes(t *testing.T) {
 		"excluded, without the label": {namespace("shop", false), operator, []Result{{"namespaces", Warning, "policy shop/api sizes new pods, but they keep the resources of their template: " +
 			"the chart's webhook.excludedNamespaces contains the namespace", "kubectl get mutatingwebhookconfigurations --output yaml"}}},
 		"attune's own": {namespace("attune-system", true), operator, []Result{{"namespaces", Warning, "namespace attune-system has the label attune.io/inject=enabled, but its new pods are not sized: " +
-			"the webhook excludes kube-system and attune's own namespace", "kubectl label namespace attune-system attune.io/inject-"}}},
+			"the webhook excludes kube-system, kube-node-lease and attune's own namespace", "kubectl label namespace attune-system attune.io/inject-"}}},
 		"not excluded": {namespace("shop", true), controller(nil, 1), []Result{{"namespaces", OK, "all namespaces where policies size new pods have the label", ""}}},
 	} {
 		t.Run(name, func(t *testing.T) {
