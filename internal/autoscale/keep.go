@@ -254,8 +254,9 @@ func (f *Fleet) keep(b Binding, scaler replicas.Scaler, of request, kept *recomm
 	}
 	now := sum(present)
 	bare := scaler.Keep(past.Spans, now)
-	bareLeast, bareMost := f.share(bare, of, present)
-	least, most := f.share(bare.WithMargin(now, replicas.Margin), of, present)
+	others := f.others(present, of.resource)
+	bareLeast, bareMost := f.share(bare, of, present, others)
+	least, most := f.share(bare.WithMargin(now, replicas.Margin), of, present, others)
 	below, above := instead("less", of.resource, of.resource.WholeDown(bareLeast), b.HPA, bare.Below), instead("more", of.resource, of.resource.Whole(bareMost), b.HPA, bare.Above)
 	mean := present[of.container]
 	if whole := of.resource.Whole(least); float64(whole) <= mean {
@@ -274,7 +275,7 @@ func (f *Fleet) keep(b Binding, scaler replicas.Scaler, of request, kept *recomm
 		return time.Time{}, fmt.Sprintf("the present request %s of container %s is not within its part of the range of the pod's request",
 			format(of.resource, mean), of.container)
 	}
-	if why := f.outside(bare, of.resource, present); why != "" {
+	if why := f.outside(bare, of.resource, present, others); why != "" {
 		return time.Time{}, why
 	}
 	if least > kept.Least {
@@ -307,16 +308,15 @@ func sum(of map[string]float64) (all float64) {
 
 // share returns the part of a range of a pod's request that one container may have. Containers that attune does not
 // size keep their present requests. The others divide the rest like their requests without attune, which do not change
-// while pods are resized. So the sum is within the range with any mix of sizes, and whole amounts stay within it.
-func (f *Fleet) share(all replicas.Kept, of request, present map[string]float64) (least, most recommender.Amount) {
-	fixed, sized, own := 0.0, 0.0, 1.0
-	for container, mean := range present {
+// while pods are resized. So the sum of each pod is within the range with any mix of sizes, and whole amounts stay within
+// it. The mean of all pods would not do: an HPA does not count all of them.
+func (f *Fleet) share(all replicas.Kept, of request, present map[string]float64, others [2]float64) (least, most recommender.Amount) {
+	sized, own := 0.0, 1.0
+	for container := range present {
 		switch original := float64(f.original(container, of.resource)); {
 		case len(present) == 1:
 			sized = 1
-		case original == 0:
-			fixed += mean
-		default:
+		case original > 0:
 			sized += original
 			if container == of.container {
 				own = original
@@ -327,21 +327,43 @@ func (f *Fleet) share(all replicas.Kept, of request, present map[string]float64)
 	if len(present) == 1 {
 		rounding = 0 // nothing is divided
 	}
-	least = 1 + recommender.Amount(math.Floor((1+rounding)*max(0, all.Least-fixed)*own/sized))
+	least = 1 + recommender.Amount(math.Floor((1+rounding)*max(0, all.Least-others[0])*own/sized))
 	if math.IsInf(all.Greatest, 1) {
 		return least, 0
 	}
-	return least, max(1, recommender.Amount(math.Floor((1-rounding)*(all.Greatest-fixed)*own/sized)))
+	return least, max(1, recommender.Amount(math.Floor((1-rounding)*(all.Greatest-others[1])*own/sized)))
+}
+
+// others returns what the containers of a metric that attune does not size request in the pods: the least and the
+// greatest sum.
+func (f *Fleet) others(present map[string]float64, r recommender.Resource) [2]float64 {
+	if len(present) == 1 {
+		return [2]float64{}
+	}
+	least, greatest := math.Inf(1), 0.0
+	for _, pod := range f.Pods {
+		if resize.Finished(pod) || pod.DeletionTimestamp != nil {
+			continue
+		}
+		sum := 0.0
+		for _, c := range podview.Resizable(pod) {
+			if f.original(c.Name, r) == 0 {
+				sum += float64(podview.AmountIn(r, c.Resources.Requests))
+			}
+		}
+		least, greatest = min(least, sum), max(greatest, sum)
+	}
+	return [2]float64{least, greatest}
 }
 
 // outside returns which container of which pod is not within its part of the range; empty: none. The range holds for the
 // sum of the mean requests. Another container or pod could bring that outside if one is outside and stays there.
-func (f *Fleet) outside(all replicas.Kept, r recommender.Resource, present map[string]float64) string {
+func (f *Fleet) outside(all replicas.Kept, r recommender.Resource, present map[string]float64, others [2]float64) string {
 	for _, container := range slices.Sorted(maps.Keys(present)) {
 		if len(present) > 1 && f.original(container, r) == 0 {
 			continue
 		}
-		least, most := f.share(all, request{container, r}, present)
+		least, most := f.share(all, request{container, r}, present, others)
 		if why := f.stray(container, r, float64(least), float64(most)); why != "" {
 			return why
 		}

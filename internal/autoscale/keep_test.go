@@ -219,6 +219,20 @@ func TestKeepDividesTheRangeOfAPod(t *testing.T) {
 	assert.Nil(t, ofApp.On("side", cpu), "the HPA does not count it")
 }
 
+// TestKeepCountsTheOtherContainersOfEachPod: an injected container has another size in new pods. An HPA does not count all
+// pods, so each one has to be within the range.
+func TestKeepCountsTheOtherContainersOfEachPod(t *testing.T) {
+	web, names := scaled(hpa("web", ofPods("cpu", utilization(70)))), []string{"app", "side"}
+	small, large := map[string]string{"app": "1", "side": "200m", "proxy": "100m"}, map[string]string{"app": "1", "side": "200m", "proxy": "500m"}
+	least := func(pods ...map[string]string) recommender.Amount {
+		holds := web.Keep(names, nil, fleet(running(pods...), quiet(2, 702)))
+		require.NotNil(t, holds.Kept("app", cpu), holds.On("app", cpu))
+		return holds.Kept("app", cpu).Least
+	}
+	assert.Equal(t, least(small, small), least(small, large))
+	assert.Greater(t, least(small, large), least(large, large))
+}
+
 // TestStoredProofs: a proof of another HPA, an old one, and one that does not include the present requests are void.
 func TestStoredProofs(t *testing.T) {
 	usual := hpa("web", ofPods("cpu", utilization(70)))
