@@ -34,6 +34,8 @@ type Binding struct {
 	refused string
 	// Gone is since when the HPA no longer scales the workload, in UTC; zero: it does.
 	Gone time.Time
+	// through is the custom object that the HPA scales, if that owns the workload; empty: it scales the workload.
+	through string
 	// owner is the ScaledObject from which KEDA creates the HPA; empty: a user created the HPA.
 	owner string
 	// live is the target of the object that attune writes, which Percent follows.
@@ -59,13 +61,17 @@ func Bindings(hpa *autoscalingv2.HorizontalPodAutoscaler, w workload.Workload) [
 	if !ofHPA(hpa).names(w) || fixed(hpa) {
 		return nil
 	}
+	through := ""
+	if of := ofHPA(hpa); !of.is(workload.GroupKindOf(w.Kind), w.Name) {
+		through = of.kind + " " + of.name
+	}
 	if len(hpa.Spec.Metrics) == 0 {
-		return []Binding{{HPA: hpa.Name, Resource: recommender.CPU, Percent: defaultPercent}}
+		return []Binding{{HPA: hpa.Name, Resource: recommender.CPU, Percent: defaultPercent, through: through}}
 	}
 	var bindings []Binding
 	for i := range hpa.Spec.Metrics {
 		if b, ok := binding(&hpa.Spec.Metrics[i]); ok {
-			b.HPA = hpa.Name
+			b.HPA, b.through = hpa.Name, through
 			bindings = append(bindings, b)
 		}
 	}
@@ -121,6 +127,11 @@ func resourceOf(name string) (recommender.Resource, bool) {
 // binds reports whether the binding applies to a resource of a container.
 func (b Binding) binds(container string, r recommender.Resource) bool {
 	return b.Resource == r && (b.Container == "" || b.Container == container)
+}
+
+// others says why the pods that the HPA counts are not known.
+func (b Binding) others() string {
+	return fmt.Sprintf("HorizontalPodAutoscaler %s scales %s, which may have other workloads too", b.HPA, b.through)
 }
 
 // String returns one sentence: why attune does not change the request.

@@ -155,6 +155,8 @@ func (h Holds) scaler(b Binding) (replicas.Scaler, string) {
 	switch s.Target = b.Percent; {
 	case !b.Gone.IsZero(), !scales:
 		return s, fmt.Sprintf("HorizontalPodAutoscaler %s does not exist or is fixed, so it is not known how it will scale", b.HPA)
+	case b.through != "":
+		return s, b.others()
 	case s.Target < 1:
 		return s, fmt.Sprintf("the target of HorizontalPodAutoscaler %s is not known", b.HPA)
 	case s.Min < 1:
