@@ -38,6 +38,8 @@ type Fleet struct {
 	Retargets func(container string, r recommender.Resource) bool
 	// Pods of the workload. Terminated ones do not count.
 	Pods []*corev1.Pod
+	// Stranger is a pod of another owner that the selector of the workload matches; empty: there is none.
+	Stranger string
 	// Original returns the request of a container without attune, in millicores or bytes; 0: attune does not size it.
 	Original func(container string, r recommender.Resource) recommender.Amount
 	// Before returns the request of a container of a pod without attune; 0: it is the present one. Without the function, it is
@@ -393,6 +395,9 @@ func (f *Fleet) stray(container string, r recommender.Resource, least, most floa
 // present returns the mean requests of the running pods by container, with an empty container those of all that an HPA
 // counts: regular containers and native sidecars. It also returns why an HPA cannot scale or the requests are not known.
 func (f *Fleet) present(container string, r recommender.Resource) (map[string]float64, string) {
+	if f.Stranger != "" {
+		return nil, fmt.Sprintf("the selector of the workload matches pod %s too, so the HorizontalPodAutoscaler counts it. Give it other labels", f.Stranger)
+	}
 	sums, seen, pods := map[string]float64{}, map[string]int{}, 0
 	for _, pod := range f.Pods {
 		if resize.Finished(pod) || pod.DeletionTimestamp != nil {

@@ -164,6 +164,17 @@ func TestKeepBlocksWhatIsNotKnown(t *testing.T) {
 	}
 }
 
+// TestKeepNeedsAllPodsThatTheHPACounts: one of another owner has the labels of the workload's pods.
+func TestKeepNeedsAllPodsThatTheHPACounts(t *testing.T) {
+	for setting, f := range map[string]autoscale.Fleet{"Keep": fleet(one, quiet(2, 300)), "Retarget": retargets(map[string]string{"app": "1"})} {
+		f.Stranger = "migrate-1"
+		holds := mayWrite(hpa("web", ofPods("cpu", utilization(70)))).Keep([]string{"app"}, nil, f)
+		require.NotNil(t, holds.On("app", cpu), setting)
+		assert.Contains(t, holds.On("app", cpu).Message, "the selector of the workload matches pod migrate-1 too, so the HorizontalPodAutoscaler counts it", setting)
+		assert.Nil(t, holds.Follower(), setting)
+	}
+}
+
 // TestKeepNeedsTheHPAItself: a ScaledObject without its HPA, and an HPA that is gone, prove nothing.
 func TestKeepNeedsTheHPAItself(t *testing.T) {
 	for what, holds := range map[string]autoscale.Holds{
