@@ -34,8 +34,6 @@ type Binding struct {
 	refused string
 	// Gone is since when the HPA no longer scales the workload, in UTC; zero: it does.
 	Gone time.Time
-	// through is the custom object that the HPA scales, if that owns the workload; empty: it scales the workload.
-	through string
 	// owner is the ScaledObject from which KEDA creates the HPA; empty: a user created the HPA.
 	owner string
 	// live is the target of the object that attune writes, which Percent follows.
@@ -61,17 +59,13 @@ func Bindings(hpa *autoscalingv2.HorizontalPodAutoscaler, w workload.Workload) [
 	if !ofHPA(hpa).names(w) || fixed(hpa) {
 		return nil
 	}
-	through := ""
-	if of := ofHPA(hpa); !of.is(workload.GroupKindOf(w.Kind), w.Name) {
-		through = of.kind + " " + of.name
-	}
 	if len(hpa.Spec.Metrics) == 0 {
-		return []Binding{{HPA: hpa.Name, Resource: recommender.CPU, Percent: defaultPercent, through: through}}
+		return []Binding{{HPA: hpa.Name, Resource: recommender.CPU, Percent: defaultPercent}}
 	}
 	var bindings []Binding
 	for i := range hpa.Spec.Metrics {
 		if b, ok := binding(&hpa.Spec.Metrics[i]); ok {
-			b.HPA, b.through = hpa.Name, through
+			b.HPA = hpa.Name
 			bindings = append(bindings, b)
 		}
 	}
@@ -129,9 +123,14 @@ func (b Binding) binds(container string, r recommender.Resource) bool {
 	return b.Resource == r && (b.Container == "" || b.Container == container)
 }
 
-// others says why the pods that the HPA counts are not known.
-func (b Binding) others() string {
-	return fmt.Sprintf("HorizontalPodAutoscaler %s scales %s, which may have other workloads too", b.HPA, b.through)
+// throughOwner says why the pods that an HPA counts are not known: it scales a custom object that owns the workload. Empty: it
+// scales the workload.
+func throughOwner(hpa *autoscalingv2.HorizontalPodAutoscaler, w workload.Workload) string {
+	of := ofHPA(hpa)
+	if of.is(workload.GroupKindOf(w.Kind), w.Name) {
+		return ""
+	}
+	return fmt.Sprintf("HorizontalPodAutoscaler %s scales %s %s, which may have other workloads too", hpa.Name, of.kind, of.name)
 }
 
 // String returns one sentence: why attune does not change the request.

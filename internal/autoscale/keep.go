@@ -157,14 +157,14 @@ func (h Holds) scaler(b Binding) (replicas.Scaler, string) {
 	switch s.Target = b.Percent; {
 	case !b.Gone.IsZero(), !scales:
 		return s, fmt.Sprintf("HorizontalPodAutoscaler %s does not exist or is fixed, so it is not known how it will scale", b.HPA)
-	case b.through != "":
-		return s, b.others()
+	case h.through[b.HPA] != "":
+		return s, h.through[b.HPA]
 	case s.Target < 1:
 		return s, fmt.Sprintf("the target of HorizontalPodAutoscaler %s is not known", b.HPA)
 	case s.Min < 1:
 		return s, fmt.Sprintf("HorizontalPodAutoscaler %s has minReplicas 0", b.HPA)
 	}
-	return s, ""
+	return h.bounds.widen(b.HPA, s), ""
 }
 
 // digest identifies the HPAs of a request, what they say, and the requests of a pod that have no range of their own.
@@ -233,6 +233,7 @@ func (h Holds) prove(of request, f Fleet) verdict {
 		if why != "" {
 			return verdict{why: why}
 		}
+		b.HPA = h.bounds.called(b.HPA)
 		from, why := f.keep(b, scaler, of, &proof.Kept)
 		if why != "" {
 			return verdict{why: why}

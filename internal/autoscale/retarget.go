@@ -80,10 +80,10 @@ func writtenBack(name, owner string) string {
 func (a Autoscalers) addTarget(hpa *autoscalingv2.HorizontalPodAutoscaler, b *Binding, w workload.Workload) {
 	b.owner, b.live = scaledObjectOf(hpa), b.Percent
 	defer func() {
-		switch {
+		switch through := throughOwner(hpa, w); {
 		case b.refused != "":
-		case b.through != "":
-			b.refused = b.others()
+		case through != "":
+			b.refused = through
 		case w.Kind == v1alpha1.KindRollout:
 			b.refused = fmt.Sprintf("HorizontalPodAutoscaler %s scales Rollout %s, which may have pods of a preview that it does not count", hpa.Name, w.Name)
 		}

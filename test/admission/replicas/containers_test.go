@@ -25,7 +25,7 @@ import (
 
 // TestRangesOfContainersAreUpstreams: ranges of the containers of a pod, from the pods' specs to what upstream asks for.
 // Pods differ: requests from 1m to 64 CPUs, native sidecars, and containers that attune does not size. Only some of them
-// are ready, and each has any size of its ranges.
+// are ready, and each has any size of its ranges. Some HPAs have other bounds at night.
 func TestRangesOfContainersAreUpstreams(t *testing.T) {
 	dice := rand.New(rand.NewPCG(46, 2026))
 	granted, scaled := 0, 0
@@ -37,13 +37,14 @@ func TestRangesOfContainersAreUpstreams(t *testing.T) {
 		}
 		granted++
 		counted := dice.Perm(len(f.pods))
-		before := f.desired(counted)
+		before, earlier := f.desired(counted, f.scaler), f.desired(counted, f.earlier)
 		if before != f.scaler.Min && before != int32(len(f.pods)) {
 			scaled++
 		}
 		text := fmt.Sprintf("fleet %d: %s", n, f)
 		f.resize(dice, holds)
-		if after := f.desired(counted); !assert.Equal(t, before, after, "%s, then %s", text, f) && t.Failed() {
+		after := [2]int32{f.desired(counted, f.scaler), f.desired(counted, f.earlier)}
+		if !assert.Equal(t, [2]int32{before, earlier}, after, "%s, then %s", text, f) {
 			return
 		}
 	}
@@ -57,7 +58,8 @@ func TestRangesOfContainersAreUpstreams(t *testing.T) {
 type podFleet struct {
 	pods     []*corev1.Pod
 	scaler   replicas.Scaler
-	metric   string // container of the metric; empty: whole pods
+	earlier  replicas.Scaler // with the bounds of the night
+	metric   string          // container of the metric; empty: whole pods
 	ready    int
 	usage    float64
 	original map[string]recommender.Amount
@@ -78,6 +80,11 @@ func (f *podFleet) String() string {
 func anyPods(dice *rand.Rand) *podFleet {
 	f := &podFleet{metric: pick(dice, "", "", "app"), original: map[string]recommender.Amount{}}
 	f.scaler = anyScaler(dice)
+	f.earlier = f.scaler
+	if dice.IntN(3) == 0 {
+		f.earlier.Min, f.earlier.Max = 1+dice.Int32N(f.scaler.Max), 1+dice.Int32N(30)
+		f.earlier.Max = max(f.earlier.Min+1, f.earlier.Max)
+	}
 	base := 1 + dice.Int64N(pick[int64](dice, 10, 500, 4000, 64_000))
 	f.original["app"] = recommender.Amount(base)
 	sidecar, proxy, side := dice.IntN(3) == 0, dice.IntN(2) == 0, dice.IntN(2) == 0
@@ -130,6 +137,7 @@ func (f *podFleet) keep() autoscale.Holds {
 		ScaleUp:   &autoscalingv2.HPAScalingRules{Tolerance: quantity(f.scaler.Up)},
 		ScaleDown: &autoscalingv2.HPAScalingRules{Tolerance: quantity(f.scaler.Down)},
 	}
+	f.earlier.Up, f.earlier.Down = hpa.Spec.Behavior.ScaleUp.Tolerance.AsApproximateFloat64(), hpa.Spec.Behavior.ScaleDown.Tolerance.AsApproximateFloat64()
 	f.scaler.Up, f.scaler.Down = hpa.Spec.Behavior.ScaleUp.Tolerance.AsApproximateFloat64(), hpa.Spec.Behavior.ScaleDown.Tolerance.AsApproximateFloat64()
 	if f.metric != "" {
 		target := hpa.Spec.Metrics[0].Resource.Target
@@ -142,7 +150,8 @@ func (f *podFleet) keep() autoscale.Holds {
 	if f.original["side"] > 0 {
 		names = append(names, "side")
 	}
-	return autoscale.Autoscalers{HPAs: []autoscalingv2.HorizontalPodAutoscaler{hpa}}.Of(of).Keep(names, nil, autoscale.Fleet{
+	rows := []v1alpha1.HPABinding{{HPA: "web", Container: f.metric, Resource: "cpu", Percent: f.scaler.Target, MinReplicas: f.earlier.Min, MaxReplicas: f.earlier.Max}}
+	return autoscale.Autoscalers{HPAs: []autoscalingv2.HorizontalPodAutoscaler{hpa}}.Of(of).WithStored(rows, now).Keep(names, nil, autoscale.Fleet{
 		Keeps: func(string, recommender.Resource) bool { return true }, Pods: f.pods, Read: true, Now: now,
 		Original: func(container string, _ recommender.Resource) recommender.Amount { return f.original[container] },
 		Past: func(string, recommender.Resource) autoscale.Past {
@@ -178,7 +187,7 @@ func (f *podFleet) resize(dice *rand.Rand, holds autoscale.Holds) {
 }
 
 // desired is what upstream asks for if the first pods of an order are ready, and the others start.
-func (f *podFleet) desired(order []int) int32 {
+func (f *podFleet) desired(order []int, s replicas.Scaler) int32 {
 	u := &upstream{}
 	total := int64(math.Round(f.usage * float64(f.ready)))
 	for i, at := range order {
@@ -193,13 +202,13 @@ func (f *podFleet) desired(order []int) int32 {
 		pod.Spec = f.pods[at].Spec
 	}
 	current := int32(len(order))
-	if current != max(f.scaler.Min, min(current, f.scaler.Max)) {
-		return max(f.scaler.Min, min(current, f.scaler.Max))
+	if current != max(s.Min, min(current, s.Max)) {
+		return max(s.Min, min(current, s.Max))
 	}
 	calculator := podautoscaler.NewReplicaCalculator(u, u, cpuInitialization, initialReadiness)
-	wanted, _, _, _, err := calculator.GetResourceReplicas(context.Background(), current, f.scaler.Target, corev1.ResourceCPU, tolerances(f.scaler), "", labels.Everything(), f.metric)
+	wanted, _, _, _, err := calculator.GetResourceReplicas(context.Background(), current, s.Target, corev1.ResourceCPU, tolerances(s), "", labels.Everything(), f.metric)
 	if err != nil {
 		return current
 	}
-	return max(f.scaler.Min, min(wanted, f.scaler.Max))
+	return max(s.Min, min(wanted, s.Max))
 }
