@@ -122,10 +122,30 @@ type HPABinding struct {
 	// Retarget): change both together. Not set: it is percent, or attune writes it.
 	// +optional
 	RecommendedPercent int32 `json:"recommendedPercent,omitempty"`
+	// MinReplicas of the HPA, if cpu.hpa or memory.hpa is Keep or Retarget.
+	// +optional
+	MinReplicas int32 `json:"minReplicas,omitempty"`
+	// MaxReplicas of the HPA, if cpu.hpa or memory.hpa is Keep or Retarget.
+	// +optional
+	MaxReplicas int32 `json:"maxReplicas,omitempty"`
+	// Earlier are the widest bounds that the HPA had in the last days, such as at night. A range of requests keeps the number
+	// of replicas with these too. Not set: they were not wider than the present ones.
+	// +optional
+	Earlier *EarlierBounds `json:"earlier,omitempty"`
 	// Gone is since when the HPA does not scale the workload: it was deleted, or its minReplicas and maxReplicas became
 	// equal. Not set: it scales the workload. The binding is removed 24 hours later.
 	// +optional
 	Gone *metav1.Time `json:"gone,omitempty"`
+}
+
+// EarlierBounds are bounds of an HPA.
+type EarlierBounds struct {
+	// MinReplicas is the least.
+	MinReplicas int32 `json:"minReplicas"`
+	// MaxReplicas is the greatest.
+	MaxReplicas int32 `json:"maxReplicas"`
+	// Until is when they no longer count: 8 days after they last changed.
+	Until metav1.Time `json:"until"`
 }
 
 // LargestNode holds the greatest allocatable CPU and memory of the nodes on which the pods of a workload may run. For

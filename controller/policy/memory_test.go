@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	labelsets "k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -75,7 +76,7 @@ func (m *memory) List(_ context.Context, list client.ObjectList, opts ...client.
 	o := (&client.ListOptions{}).ApplyOptions(opts)
 	var items []runtime.Object
 	for _, object := range m.on(shelf(list, o.Namespace), o.Namespace == "") {
-		if o.FieldSelector != nil && !selects(o, object) {
+		if o.FieldSelector != nil && !selects(o, object) || o.LabelSelector != nil && !o.LabelSelector.Matches(labelsets.Set(object.GetLabels())) {
 			continue
 		}
 		if o.UnsafeDisableDeepCopy == nil || !*o.UnsafeDisableDeepCopy {

@@ -102,8 +102,13 @@ func (r reader) keep(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomme
 	if err != nil {
 		log.FromContext(ctx).Error(err, "Cannot list the pods of a workload; no other request is proven to keep its replicas", "recommendation", rec.Name)
 	}
+	stranger, err := lookup.Stranger(ctx, r.client, w, pods)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Cannot list the pods that an HPA counts; no other request is proven to keep its replicas", "recommendation", rec.Name)
+		pods = nil
+	}
 	return holds.Keep(sized, rec.Spec.Containers, autoscale.Fleet{
-		Keeps: pass.settings.KeepsReplicas, Retargets: pass.settings.Retargets, Pods: pods, Tries: rec.Status.Tries, Read: complete, Now: pass.now,
+		Keeps: pass.settings.KeepsReplicas, Retargets: pass.settings.Retargets, Pods: pods, Stranger: stranger, Tries: rec.Status.Tries, Read: complete, Now: pass.now,
 		Original: targets.OriginalRequests(targets.View{Workload: w, Settings: pass.settings, Status: rec.Status}),
 		Past: func(container string, of recommender.Resource) autoscale.Past {
 			key := pass.key(w, container)

@@ -4,7 +4,7 @@
 //
 // target.go compares the target of an autoscaler with a workload and reports whether a VPA sizes the workload (Sizes).
 // horizontal.go reads which requests an HPA scales on (Bindings), keda.go which ones a ScaledObject scales on.
-// stored.go adds the HPAs that went away less than a day ago. keep.go finds the range of requests that keep the number of
+// stored.go adds the HPAs that went away less than a day ago. bounds.go remembers the bounds of HPAs. keep.go finds the range of requests that keep the number of
 // replicas (Keep), threshold.go the one that a target can follow (Follower), and retarget.go the change of that target.
 // autoscale.go recognizes the VPAs that attune writes (Ours), and combines all into Holds, for the recommender (On) and
 // for the resize gates (Gate). Memory after an OOM kill is an exception (resize.OOMFloor).
@@ -25,6 +25,7 @@ import (
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/workload"
+	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/replicas"
 	"attune.io/attune/resize"
@@ -62,6 +63,9 @@ func (a Autoscalers) Of(w workload.Workload) Holds {
 			if h.scaling == nil {
 				h.scaling = map[string]replicas.Scaler{}
 			}
+			if through := throughOwner(&a.HPAs[i], w); through != "" {
+				podview.SetIn(&h.through, a.HPAs[i].Name, through)
+			}
 			h.scaling[a.HPAs[i].Name] = scalerOf(&a.HPAs[i], cmp.Or(a.Tolerance, replicas.DefaultTolerance))
 		}
 	}
@@ -91,6 +95,10 @@ type Holds struct {
 	vpa string
 	// scaling are the HPAs that scale the workload and are not fixed, on whatever metric, by name, without a target.
 	scaling map[string]replicas.Scaler
+	// through has why it is not known which pods an HPA counts, by name.
+	through map[string]string
+	// bounds are those of HPAs with stored ones, by name.
+	bounds knownBounds
 	// kept are the requests for which a range was searched (Keep).
 	kept map[request]verdict
 	// mayRetarget is Autoscalers.MayRetarget. follower is the target that follows the requests (Follower).
@@ -139,7 +147,7 @@ func (v verdict) fix(r recommender.Resource) string {
 
 // Equal reports whether both have the same holds for the same reasons, and the same HPAs. Ranges do not count.
 func (h Holds) Equal(other Holds) bool {
-	return h.vpa == other.vpa && h.mayRetarget == other.mayRetarget && slices.Equal(h.bindings, other.bindings) && maps.Equal(h.scaling, other.scaling)
+	return h.vpa == other.vpa && h.mayRetarget == other.mayRetarget && slices.Equal(h.bindings, other.bindings) && maps.Equal(h.scaling, other.scaling) && maps.Equal(h.bounds, other.bounds) && maps.Equal(h.through, other.through)
 }
 
 // VPA returns the name of the VerticalPodAutoscaler that sizes the workload; empty if there is no such VPA.

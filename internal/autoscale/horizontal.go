@@ -123,6 +123,16 @@ func (b Binding) binds(container string, r recommender.Resource) bool {
 	return b.Resource == r && (b.Container == "" || b.Container == container)
 }
 
+// throughOwner says why the pods that an HPA counts are not known: it scales a custom object that owns the workload. Empty: it
+// scales the workload.
+func throughOwner(hpa *autoscalingv2.HorizontalPodAutoscaler, w workload.Workload) string {
+	of := ofHPA(hpa)
+	if of.is(workload.GroupKindOf(w.Kind), w.Name) {
+		return ""
+	}
+	return fmt.Sprintf("HorizontalPodAutoscaler %s scales %s %s, which may have other workloads too", hpa.Name, of.kind, of.name)
+}
+
 // String returns one sentence: why attune does not change the request.
 func (b Binding) String() string { return b.because("") }
 

@@ -38,6 +38,8 @@ type Fleet struct {
 	Retargets func(container string, r recommender.Resource) bool
 	// Pods of the workload. Terminated ones do not count.
 	Pods []*corev1.Pod
+	// Stranger is a pod of another owner that the selector of the workload matches; empty: there is none.
+	Stranger string
 	// Original returns the request of a container without attune, in millicores or bytes; 0: attune does not size it.
 	Original func(container string, r recommender.Resource) recommender.Amount
 	// Before returns the request of a container of a pod without attune; 0: it is the present one. Without the function, it is
@@ -155,12 +157,14 @@ func (h Holds) scaler(b Binding) (replicas.Scaler, string) {
 	switch s.Target = b.Percent; {
 	case !b.Gone.IsZero(), !scales:
 		return s, fmt.Sprintf("HorizontalPodAutoscaler %s does not exist or is fixed, so it is not known how it will scale", b.HPA)
+	case h.through[b.HPA] != "":
+		return s, h.through[b.HPA]
 	case s.Target < 1:
 		return s, fmt.Sprintf("the target of HorizontalPodAutoscaler %s is not known", b.HPA)
 	case s.Min < 1:
 		return s, fmt.Sprintf("HorizontalPodAutoscaler %s has minReplicas 0", b.HPA)
 	}
-	return s, ""
+	return h.bounds.widen(b.HPA, s), ""
 }
 
 // digest identifies the HPAs of a request, what they say, and the requests of a pod that have no range of their own.
@@ -229,6 +233,7 @@ func (h Holds) prove(of request, f Fleet) verdict {
 		if why != "" {
 			return verdict{why: why}
 		}
+		b.HPA = h.bounds.called(b.HPA)
 		from, why := f.keep(b, scaler, of, &proof.Kept)
 		if why != "" {
 			return verdict{why: why}
@@ -254,8 +259,9 @@ func (f *Fleet) keep(b Binding, scaler replicas.Scaler, of request, kept *recomm
 	}
 	now := sum(present)
 	bare := scaler.Keep(past.Spans, now)
-	bareLeast, bareMost := f.share(bare, of, present)
-	least, most := f.share(bare.WithMargin(now, replicas.Margin), of, present)
+	others := f.others(present, of.resource)
+	bareLeast, bareMost := f.share(bare, of, present, others)
+	least, most := f.share(bare.WithMargin(now, replicas.Margin), of, present, others)
 	below, above := instead("less", of.resource, of.resource.WholeDown(bareLeast), b.HPA, bare.Below), instead("more", of.resource, of.resource.Whole(bareMost), b.HPA, bare.Above)
 	mean := present[of.container]
 	if whole := of.resource.Whole(least); float64(whole) <= mean {
@@ -274,7 +280,7 @@ func (f *Fleet) keep(b Binding, scaler replicas.Scaler, of request, kept *recomm
 		return time.Time{}, fmt.Sprintf("the present request %s of container %s is not within its part of the range of the pod's request",
 			format(of.resource, mean), of.container)
 	}
-	if why := f.outside(bare, of.resource, present); why != "" {
+	if why := f.outside(bare, of.resource, present, others); why != "" {
 		return time.Time{}, why
 	}
 	if least > kept.Least {
@@ -307,16 +313,15 @@ func sum(of map[string]float64) (all float64) {
 
 // share returns the part of a range of a pod's request that one container may have. Containers that attune does not
 // size keep their present requests. The others divide the rest like their requests without attune, which do not change
-// while pods are resized. So the sum is within the range with any mix of sizes, and whole amounts stay within it.
-func (f *Fleet) share(all replicas.Kept, of request, present map[string]float64) (least, most recommender.Amount) {
-	fixed, sized, own := 0.0, 0.0, 1.0
-	for container, mean := range present {
+// while pods are resized. So the sum of each pod is within the range with any mix of sizes, and whole amounts stay within
+// it. The mean of all pods would not do: an HPA does not count all of them.
+func (f *Fleet) share(all replicas.Kept, of request, present map[string]float64, others [2]float64) (least, most recommender.Amount) {
+	sized, own := 0.0, 1.0
+	for container := range present {
 		switch original := float64(f.original(container, of.resource)); {
 		case len(present) == 1:
 			sized = 1
-		case original == 0:
-			fixed += mean
-		default:
+		case original > 0:
 			sized += original
 			if container == of.container {
 				own = original
@@ -327,21 +332,43 @@ func (f *Fleet) share(all replicas.Kept, of request, present map[string]float64)
 	if len(present) == 1 {
 		rounding = 0 // nothing is divided
 	}
-	least = 1 + recommender.Amount(math.Floor((1+rounding)*max(0, all.Least-fixed)*own/sized))
+	least = 1 + recommender.Amount(math.Floor((1+rounding)*max(0, all.Least-others[0])*own/sized))
 	if math.IsInf(all.Greatest, 1) {
 		return least, 0
 	}
-	return least, max(1, recommender.Amount(math.Floor((1-rounding)*(all.Greatest-fixed)*own/sized)))
+	return least, max(1, recommender.Amount(math.Floor((1-rounding)*(all.Greatest-others[1])*own/sized)))
+}
+
+// others returns what the containers of a metric that attune does not size request in the pods: the least and the
+// greatest sum.
+func (f *Fleet) others(present map[string]float64, r recommender.Resource) [2]float64 {
+	if len(present) == 1 {
+		return [2]float64{}
+	}
+	least, greatest := math.Inf(1), 0.0
+	for _, pod := range f.Pods {
+		if resize.Finished(pod) || pod.DeletionTimestamp != nil {
+			continue
+		}
+		sum := 0.0
+		for _, c := range podview.Resizable(pod) {
+			if f.original(c.Name, r) == 0 {
+				sum += float64(podview.AmountIn(r, c.Resources.Requests))
+			}
+		}
+		least, greatest = min(least, sum), max(greatest, sum)
+	}
+	return [2]float64{least, greatest}
 }
 
 // outside returns which container of which pod is not within its part of the range; empty: none. The range holds for the
 // sum of the mean requests. Another container or pod could bring that outside if one is outside and stays there.
-func (f *Fleet) outside(all replicas.Kept, r recommender.Resource, present map[string]float64) string {
+func (f *Fleet) outside(all replicas.Kept, r recommender.Resource, present map[string]float64, others [2]float64) string {
 	for _, container := range slices.Sorted(maps.Keys(present)) {
 		if len(present) > 1 && f.original(container, r) == 0 {
 			continue
 		}
-		least, most := f.share(all, request{container, r}, present)
+		least, most := f.share(all, request{container, r}, present, others)
 		if why := f.stray(container, r, float64(least), float64(most)); why != "" {
 			return why
 		}
@@ -369,6 +396,9 @@ func (f *Fleet) stray(container string, r recommender.Resource, least, most floa
 // present returns the mean requests of the running pods by container, with an empty container those of all that an HPA
 // counts: regular containers and native sidecars. It also returns why an HPA cannot scale or the requests are not known.
 func (f *Fleet) present(container string, r recommender.Resource) (map[string]float64, string) {
+	if f.Stranger != "" {
+		return nil, fmt.Sprintf("the selector of the workload matches pod %s too, so the HorizontalPodAutoscaler counts it. Give it other labels", f.Stranger)
+	}
 	sums, seen, pods := map[string]float64{}, map[string]int{}, 0
 	for _, pod := range f.Pods {
 		if resize.Finished(pod) || pod.DeletionTimestamp != nil {

@@ -164,6 +164,17 @@ func TestKeepBlocksWhatIsNotKnown(t *testing.T) {
 	}
 }
 
+// TestKeepNeedsAllPodsThatTheHPACounts: one of another owner has the labels of the workload's pods.
+func TestKeepNeedsAllPodsThatTheHPACounts(t *testing.T) {
+	for setting, f := range map[string]autoscale.Fleet{"Keep": fleet(one, quiet(2, 300)), "Retarget": retargets(map[string]string{"app": "1"})} {
+		f.Stranger = "migrate-1"
+		holds := mayWrite(hpa("web", ofPods("cpu", utilization(70)))).Keep([]string{"app"}, nil, f)
+		require.NotNil(t, holds.On("app", cpu), setting)
+		assert.Contains(t, holds.On("app", cpu).Message, "the selector of the workload matches pod migrate-1 too, so the HorizontalPodAutoscaler counts it", setting)
+		assert.Nil(t, holds.Follower(), setting)
+	}
+}
+
 // TestKeepNeedsTheHPAItself: a ScaledObject without its HPA, and an HPA that is gone, prove nothing.
 func TestKeepNeedsTheHPAItself(t *testing.T) {
 	for what, holds := range map[string]autoscale.Holds{
@@ -217,6 +228,20 @@ func TestKeepDividesTheRangeOfAPod(t *testing.T) {
 	assert.EqualValues(t, 462, ofApp.Kept("app", cpu).Least)
 	assert.Nil(t, ofApp.Kept("side", cpu))
 	assert.Nil(t, ofApp.On("side", cpu), "the HPA does not count it")
+}
+
+// TestKeepCountsTheOtherContainersOfEachPod: an injected container has another size in new pods. An HPA does not count all
+// pods, so each one has to be within the range.
+func TestKeepCountsTheOtherContainersOfEachPod(t *testing.T) {
+	web, names := scaled(hpa("web", ofPods("cpu", utilization(70)))), []string{"app", "side"}
+	small, large := map[string]string{"app": "1", "side": "200m", "proxy": "100m"}, map[string]string{"app": "1", "side": "200m", "proxy": "500m"}
+	least := func(pods ...map[string]string) recommender.Amount {
+		holds := web.Keep(names, nil, fleet(running(pods...), quiet(2, 702)))
+		require.NotNil(t, holds.Kept("app", cpu), holds.On("app", cpu))
+		return holds.Kept("app", cpu).Least
+	}
+	assert.Equal(t, least(small, small), least(small, large))
+	assert.Greater(t, least(small, large), least(large, large))
 }
 
 // TestStoredProofs: a proof of another HPA, an old one, and one that does not include the present requests are void.

@@ -17,8 +17,9 @@ const blockedFor = 24 * time.Hour
 // WithStored adds the stored bindings of HPAs that are gone or fixed for less than blockedFor. Not added are those of an
 // HPA that still scales the workload on other metrics: a user changed the metrics on purpose.
 func (h Holds) WithStored(stored []v1alpha1.HPABinding, now time.Time) Holds {
-	h.bindings = slices.Clone(h.bindings)
+	h.bindings, h.bounds = slices.Clone(h.bindings), knownBounds{}
 	for _, s := range stored {
+		h.bounds.recall(s, h.scaling, now)
 		r, ok := resourceOf(s.Resource)
 		b := Binding{HPA: s.HPA, Container: s.Container, Resource: r, Percent: s.Percent, Original: s.OriginalPercent, Gone: now.UTC().Truncate(time.Second)}
 		if s.Gone != nil && s.Gone.Time.Before(b.Gone) { // a time ahead is of a clock that was wrong
@@ -59,6 +60,7 @@ func (h Holds) Stored() (out []v1alpha1.HPABinding) {
 		if !b.Gone.IsZero() {
 			s.Gone = &metav1.Time{Time: b.Gone}
 		}
+		h.bounds.store(&s, h.scaling, h.searched(b))
 		out = append(out, s)
 	}
 	return out

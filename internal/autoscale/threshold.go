@@ -238,7 +238,7 @@ func (h Holds) retarget(of request, f *Fleet) verdict {
 	}
 	scaler, _ := h.scaler(to.Binding)
 	proven := scaler.Retarget(to.Threshold, past.Spans)
-	below, above := to.beyond("less", proven.Below, proven.Least), to.beyond("more", proven.Above, proven.Greatest)
+	below, above := to.beyond(h.bounds.called(to.HPA), "less", proven.Below, proven.Least), to.beyond(h.bounds.called(to.HPA), "more", proven.Above, proven.Greatest)
 	if proven.Least >= to.Threshold.Request && proven.Greatest <= to.Threshold.Request {
 		why := fmt.Sprintf("no other request of a pod than %s is proven to keep the number of replicas while the target follows: %s, and %s",
 			format(of.resource, to.Threshold.Request), below, above)
@@ -248,7 +248,12 @@ func (h Holds) retarget(of request, f *Fleet) verdict {
 	proven.Least = min(proven.Least, to.Threshold.Request*(1-included))
 	proven.Greatest = max(proven.Greatest, to.Threshold.Request*(1+included))
 	proof := &Proof{Follower: to, Kept: recommender.Kept{By: named([]string{to.HPA}), Reason: resize.ReasonHPA, Below: below, Above: above}}
-	proof.Least, proof.Most = f.share(proven, of, to.present)
+	others := f.others(to.present, of.resource)
+	proof.Least, proof.Most = f.share(proven, of, to.present, others)
+	if original := to.original[of.container]; !within(&proof.Kept, original) {
+		return verdict{why: cmp.Or(refused, fmt.Sprintf("the other containers of a pod request from %s to %s, which leaves no range around %s for container %s",
+			format(of.resource, others[0]), format(of.resource, others[1]), format(of.resource, original), of.container)), retarget: true}
+	}
 	proof.Retarget = &recommender.Retarget{Threshold: to.Threshold, Others: to.others(of.container)}
 	at := func(t time.Time) metav1.Time { return metav1.Time{Time: t.UTC().Truncate(time.Second)} }
 	proof.Stored = v1alpha1.KeptRequest{
@@ -264,16 +269,16 @@ func (h Holds) retarget(of request, f *Fleet) verdict {
 
 // beyond writes what the HPA would have done with less or more than a range, although its target followed. attune stays away
 // from it by a margin, which depends on whether the target still follows there.
-func (f *Follower) beyond(with string, c replicas.Change, bound float64) string {
+func (f *Follower) beyond(hpa, with string, c replicas.Change, bound float64) string {
 	if c.At.IsZero() {
-		return fmt.Sprintf("with %s, HorizontalPodAutoscaler %s would have asked for another number of replicas", with, f.HPA)
+		return fmt.Sprintf("with %s, HorizontalPodAutoscaler %s would have asked for another number of replicas", with, hpa)
 	}
 	margin := replicas.RetargetMargin
 	if least, greatest := f.Threshold.Range(); bound <= least || bound >= greatest {
 		margin = replicas.Margin
 	}
 	return fmt.Sprintf("with %s, HorizontalPodAutoscaler %s would have asked for %d replicas instead of %d at %s; the margin is %v %%",
-		with, f.HPA, c.Instead, c.Asked, minute(c.At), 100*margin)
+		with, hpa, c.Instead, c.Asked, minute(c.At), 100*margin)
 }
 
 // orKept returns the range of a request whose target may change. If none is proven, it returns the one that the history

@@ -433,14 +433,20 @@ func TestRetargetRefusesRollouts(t *testing.T) {
 	assert.Contains(t, holds.On("app", cpu).Message, "HorizontalPodAutoscaler web scales Rollout web, which may have pods of a preview")
 }
 
-// TestRetargetRefusesAnHPAOfSeveralWorkloads: each of them would write the target.
-func TestRetargetRefusesAnHPAOfSeveralWorkloads(t *testing.T) {
-	of := hpa("web", ofPods("cpu", utilization(70)))
-	of.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{APIVersion: "x.io/v1", Kind: "App", Name: "shop"}
+// TestAnHPAOfSeveralWorkloadsProvesNothing: it counts the pods of all workloads of a custom object. Each of them would also
+// write the target.
+func TestAnHPAOfSeveralWorkloadsProvesNothing(t *testing.T) {
 	w := web()
 	w.OwnedBy = workload.Owner{GroupKind: schema.GroupKind{Group: "x.io", Kind: "App"}, Name: "shop"}
-	holds := autoscale.Autoscalers{HPAs: []autoscalingv2.HorizontalPodAutoscaler{of}, MayRetarget: true}.Of(w).
-		Keep([]string{"app"}, nil, retargets(map[string]string{"app": "1"}))
-	assert.Nil(t, holds.Follower())
-	assert.Contains(t, holds.On("app", cpu).Message, "HorizontalPodAutoscaler web scales App shop, which may have other workloads too")
+	for r, of := range map[recommender.Resource]autoscalingv2.HorizontalPodAutoscaler{
+		cpu: hpa("web", ofPods("cpu", utilization(70))), memory: hpa("web", ofPods("memory", utilization(70))),
+	} {
+		of.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{APIVersion: "x.io/v1", Kind: "App", Name: "shop"}
+		for setting, f := range map[string]autoscale.Fleet{"Keep": fleet(one, quiet(2, 300)), "Retarget": retargets(map[string]string{"app": "1"})} {
+			holds := autoscale.Autoscalers{HPAs: []autoscalingv2.HorizontalPodAutoscaler{of}, MayRetarget: true}.Of(w).Keep([]string{"app"}, nil, f)
+			assert.Nil(t, holds.Follower(), setting)
+			require.NotNil(t, holds.On("app", r), setting)
+			assert.Contains(t, holds.On("app", r).Message, "HorizontalPodAutoscaler web scales App shop, which may have other workloads too", setting)
+		}
+	}
 }

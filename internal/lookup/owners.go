@@ -212,6 +212,36 @@ func pods(ctx context.Context, reader client.Reader, id workload.Identity) ([]*c
 	return podview.Pointers(list.Items), nil
 }
 
+// Stranger returns the name of a pod that the selector of a workload matches although it is not one of its pods; empty:
+// there is none. An HPA of the workload counts such a pod too, unless it failed or is being deleted.
+func Stranger(ctx context.Context, reader client.Reader, w workload.Workload, own []*corev1.Pod) (string, error) {
+	if w.Selector == nil {
+		return "", nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(w.Selector)
+	if err != nil {
+		return "", fmt.Errorf("the selector of %s: %w", w.Identity, err)
+	}
+	list := &corev1.PodList{}
+	err = reader.List(ctx, list, client.InNamespace(w.Namespace), client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return "", fmt.Errorf("listing the pods that an HPA of %s counts: %w", w.Identity, err)
+	}
+	known := make(map[string]bool, len(own))
+	for _, pod := range own {
+		known[pod.Name] = true
+	}
+	first := ""
+	for i := range list.Items {
+		pod := &list.Items[i]
+		counts := pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed
+		if counts && !known[pod.Name] && (first == "" || pod.Name < first) {
+			first = pod.Name
+		}
+	}
+	return first, nil
+}
+
 // PodsOnNode returns the pods of a node (index workload.PodsByNode).
 func PodsOnNode(ctx context.Context, reader client.Reader, node string) ([]*corev1.Pod, error) {
 	list := &corev1.PodList{}

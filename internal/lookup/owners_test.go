@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/lookup"
 	"attune.io/attune/internal/trim"
 	"attune.io/attune/internal/workload"
@@ -51,6 +53,38 @@ func indexed(objects ...client.Object) client.Reader {
 	return fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(objects...).
 		WithIndex(&corev1.Pod{}, workload.PodsByWorkload, func(o client.Object) []string { return workload.IndexOf(o) }).
 		WithIndex(&batchv1.Job{}, workload.JobsByCronJob, func(o client.Object) []string { return workload.IndexOfJob(o) }).Build()
+}
+
+// An HPA lists pods by the selector of its target, whoever owns them. It ignores pods that failed or are being deleted.
+func TestStrangersOfASelector(t *testing.T) {
+	labels := map[string]string{"app": "db"}
+	with := func(o client.Object, change func(*corev1.Pod)) client.Object {
+		p := o.(*corev1.Pod)
+		p.Labels = labels
+		if change != nil {
+			change(p)
+		}
+		return p
+	}
+	own := with(pod("db-0", "StatefulSet", "db"), nil)
+	failed := with(pod("a-failed", "Job", "backup"), func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })
+	deleted := with(pod("a-deleted", "Job", "backup"), func(p *corev1.Pod) {
+		p.DeletionTimestamp, p.Finalizers = &metav1.Time{Time: time.Unix(1, 0)}, []string{"x.io/wait"}
+	})
+	elsewhere := with(pod("a-elsewhere", "Job", "backup"), func(p *corev1.Pod) { p.Namespace = "other" })
+	done := with(pod("backup-1", "Job", "backup"), func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })
+	w := workload.Workload{Identity: workload.Identity{Kind: v1alpha1.KindStatefulSet, Namespace: "shop", Name: "db"}, Selector: &metav1.LabelSelector{MatchLabels: labels}}
+	find := func(w workload.Workload, others ...client.Object) string {
+		name, err := lookup.Stranger(t.Context(), indexed(append(others, own)...), w, []*corev1.Pod{own.(*corev1.Pod)})
+		require.NoError(t, err)
+		return name
+	}
+	assert.Empty(t, find(w, failed, deleted, elsewhere, pod("a-unlabelled", "Job", "backup")))
+	assert.Equal(t, "backup-1", find(w, done, with(pod("canary", "", ""), nil)))
+	assert.Empty(t, find(workload.Workload{Identity: w.Identity}, done), "a kind without a selector")
+	w.Selector = clip.LeftOut()
+	_, err := lookup.Stranger(t.Context(), indexed(), w, nil)
+	assert.Error(t, err, "a selector that was too large")
 }
 
 // The pods of a ReplicaSet that a Deployment adopted are the Deployment's, in the cache that keeps only ReplicaSets without

@@ -362,6 +362,17 @@ func trimWorkload(w workload.Object) {
 	}
 }
 
+// selector shares the labels, which equal those of other objects.
+func selector(of *metav1.LabelSelector) *metav1.LabelSelector {
+	switch {
+	case of == nil:
+		return nil
+	case clip.GreatSelector(of):
+		return clip.LeftOut()
+	}
+	return &metav1.LabelSelector{MatchLabels: sharedMap(of.MatchLabels), MatchExpressions: of.MatchExpressions}
+}
+
 // part removes all fields that do not identify a part of another workload.
 func part(w workload.Object) {
 	w.SetAnnotations(nil)
@@ -374,22 +385,22 @@ func part(w workload.Object) {
 	}
 }
 
-// specOf keeps the template, the desired number of pods, and the fields that pause a rollout. It drops the selector,
-// because pods are found by their owners.
+// specOf keeps the template, the desired number of pods, the selector of a workload that an HPA may scale, and the fields
+// that pause a rollout. The other selectors are dropped, because pods are found by their owners.
 func specOf(w workload.Object) {
 	switch o := w.(type) {
 	case *appsv1.Deployment:
-		o.Spec = appsv1.DeploymentSpec{Replicas: o.Spec.Replicas, Paused: o.Spec.Paused, Template: o.Spec.Template}
+		o.Spec = appsv1.DeploymentSpec{Replicas: o.Spec.Replicas, Paused: o.Spec.Paused, Template: o.Spec.Template, Selector: selector(o.Spec.Selector)}
 	case *appsv1.StatefulSet:
 		strategy := appsv1.StatefulSetUpdateStrategy{Type: o.Spec.UpdateStrategy.Type}
 		if rolling := o.Spec.UpdateStrategy.RollingUpdate; rolling != nil {
 			strategy.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{Partition: rolling.Partition}
 		}
-		o.Spec = appsv1.StatefulSetSpec{Replicas: o.Spec.Replicas, UpdateStrategy: strategy, Template: o.Spec.Template}
+		o.Spec = appsv1.StatefulSetSpec{Replicas: o.Spec.Replicas, UpdateStrategy: strategy, Template: o.Spec.Template, Selector: selector(o.Spec.Selector)}
 	case *appsv1.DaemonSet:
 		o.Spec = appsv1.DaemonSetSpec{UpdateStrategy: appsv1.DaemonSetUpdateStrategy{Type: o.Spec.UpdateStrategy.Type}, Template: o.Spec.Template}
 	case *appsv1.ReplicaSet:
-		o.Spec = appsv1.ReplicaSetSpec{Replicas: o.Spec.Replicas, Template: o.Spec.Template}
+		o.Spec = appsv1.ReplicaSetSpec{Replicas: o.Spec.Replicas, Template: o.Spec.Template, Selector: selector(o.Spec.Selector)}
 	case *batchv1.Job:
 		o.Spec = batchv1.JobSpec{Parallelism: o.Spec.Parallelism, Template: o.Spec.Template}
 	case *workload.ArgoRollout:

@@ -170,15 +170,16 @@ func TestTrimmedWorkloads(t *testing.T) {
 		Name: "web", Namespace: "shop", UID: "u", Generation: 3, Labels: map[string]string{"app": "web"},
 		Annotations: map[string]string{corev1.LastAppliedConfigAnnotation: strings.Repeat("x", 500), "attune.io/paused": "true"},
 	}
-	deployment := &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Replicas: ptr.To(int32(4)), Template: template}}
+	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+	deployment := &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Replicas: ptr.To(int32(4)), Template: template, Selector: selector}}
 	deployment.Status = appsv1.DeploymentStatus{ObservedGeneration: 3, Replicas: 4, UpdatedReplicas: 2, Conditions: []appsv1.DeploymentCondition{{}, {Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, LastTransitionTime: metav1.Unix(1, 0)}}}
 	cronJob := &batchv1.CronJob{ObjectMeta: meta}
 	cronJob.Spec.JobTemplate.Spec = batchv1.JobSpec{Parallelism: ptr.To(int32(2)), Template: template}
 	for name, object := range map[string]workload.Object{
 		"Deployment":  deployment,
-		"StatefulSet": &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Template: template}, Status: appsv1.StatefulSetStatus{UpdateRevision: "b", CurrentRevision: "a", Replicas: 2}},
+		"StatefulSet": &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Template: template, Selector: selector}, Status: appsv1.StatefulSetStatus{UpdateRevision: "b", CurrentRevision: "a", Replicas: 2}},
 		"DaemonSet":   &appsv1.DaemonSet{ObjectMeta: meta, Spec: appsv1.DaemonSetSpec{Template: template}, Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 5}},
-		"ReplicaSet":  &appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Template: template}},
+		"ReplicaSet":  &appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Template: template, Selector: selector}},
 		"Job":         &batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{Template: template}},
 		"CronJob":     cronJob,
 	} {
@@ -187,6 +188,7 @@ func TestTrimmedWorkloads(t *testing.T) {
 		left, ok := workload.From(trimmed(t, trim.Object, object))
 		require.True(t, ok, name)
 		assert.Equal(t, map[string]string{"attune.io/paused": "true"}, left.Annotations, name)
+		assert.Equal(t, whole.Selector, left.Selector, name)
 		assert.Equal(t, map[string]string{"attune.io/skip": "true"}, left.Template.Annotations, name)
 		require.Len(t, left.Template.Spec.Containers, 3, name)
 		for i, c := range left.Template.Spec.Containers {

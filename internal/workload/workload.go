@@ -35,6 +35,8 @@ type Workload struct {
 	TemplateOf Identity
 	// Unreadable is why Template is nil; empty if there is a template, or if the template of TemplateOf will be added.
 	Unreadable string
+	// Selector of the pods of a Deployment, StatefulSet or ReplicaSet, which an HPA lists them by; nil for other kinds.
+	Selector *metav1.LabelSelector
 	// Replicas is the desired number of pods: the parallelism of a Job or CronJob, the number of nodes of a DaemonSet.
 	Replicas int32
 	// Rollout in progress; the zero value for Jobs and CronJobs.
@@ -79,16 +81,21 @@ func From(object runtime.Object) (Workload, bool) {
 	switch o := object.(type) {
 	case *appsv1.Deployment:
 		deployment := read(v1alpha1.KindDeployment, o, &o.Spec.Template, ptr.Deref(o.Spec.Replicas, 1), ofDeployment(o))
+		deployment.Selector = o.Spec.Selector
 		if i := slices.IndexFunc(o.Status.Conditions, FailsToCreate); i >= 0 {
 			deployment.Rejected = Rejected{o.Status.Conditions[i].LastTransitionTime.Time, o.Status.Conditions[i].Message}
 		}
 		return deployment, true
 	case *appsv1.StatefulSet:
-		return read(v1alpha1.KindStatefulSet, o, &o.Spec.Template, ptr.Deref(o.Spec.Replicas, 1), ofStatefulSet(o)), true
+		set := read(v1alpha1.KindStatefulSet, o, &o.Spec.Template, ptr.Deref(o.Spec.Replicas, 1), ofStatefulSet(o))
+		set.Selector = o.Spec.Selector
+		return set, true
 	case *appsv1.DaemonSet:
 		return read(v1alpha1.KindDaemonSet, o, &o.Spec.Template, o.Status.DesiredNumberScheduled, ofDaemonSet(o)), true
 	case *appsv1.ReplicaSet:
-		return read(v1alpha1.KindReplicaSet, o, &o.Spec.Template, ptr.Deref(o.Spec.Replicas, 1), unobserved(o.Generation, o.Status.ObservedGeneration)), true
+		set := read(v1alpha1.KindReplicaSet, o, &o.Spec.Template, ptr.Deref(o.Spec.Replicas, 1), unobserved(o.Generation, o.Status.ObservedGeneration))
+		set.Selector = o.Spec.Selector
+		return set, true
 	case *batchv1.Job:
 		job := read(v1alpha1.KindJob, o, &o.Spec.Template, ptr.Deref(o.Spec.Parallelism, 1), Rollout{})
 		job.Ended, job.Queue = JobEnded(o), o.Labels[KueueQueue]
