@@ -25,6 +25,8 @@ type targetsFollow struct {
 	*scene
 	w   *world
 	all map[types.UID]*followedTarget
+	// had are the CPU requests that a pod has had, in millicores, and since when.
+	had map[types.UID]map[int64]time.Time
 	// syncs of HPAs whose targets belong to attune and their user alone, and those at which the HPA asks for another number
 	// than without attune, after its window.
 	syncs, differ, excusedSyncs, excusedDiffer int
@@ -66,7 +68,7 @@ const (
 )
 
 func newTargetsFollow(s *scene, w *world) *targetsFollow {
-	return &targetsFollow{scene: s, w: w, all: map[types.UID]*followedTarget{}}
+	return &targetsFollow{scene: s, w: w, all: map[types.UID]*followedTarget{}, had: map[types.UID]map[int64]time.Time{}}
 }
 
 func (f *targetsFollow) of(h *autoscalingv2.HorizontalPodAutoscaler) *followedTarget {
@@ -96,6 +98,15 @@ func (f *targetsFollow) changed(e api.Event) {
 			!equality.Semantic.DeepEqual(old.Spec.Containers[0].Resources, o.Spec.Containers[0].Resources) {
 			f.cause()
 		}
+		if f.had[o.UID] == nil {
+			f.had[o.UID] = map[int64]time.Time{}
+		}
+		if request := o.Spec.Containers[0].Resources.Requests.Cpu().MilliValue(); f.had[o.UID][request].IsZero() {
+			f.had[o.UID][request] = f.now()
+		}
+		if e.Type == watch.Deleted {
+			delete(f.had, o.UID)
+		}
 	case *v1alpha1.AttuneRecommendation:
 		old, was := e.Old.(*v1alpha1.AttuneRecommendation)
 		if was && len(old.Status.Records) != len(o.Status.Records) {
@@ -114,6 +125,9 @@ func (f *targetsFollow) cause() {
 func (f *targetsFollow) disturbed(string) { f.cause() }
 
 func (f *targetsFollow) wrote(w api.Write) {
+	if w.Verb == "patch/resize" && w.Changed && strings.HasPrefix(w.Actor, "attune") {
+		f.resized(keyOf(w.Key))
+	}
 	if w.Kind != "HorizontalPodAutoscaler" || strings.HasSuffix(w.Verb, "/status") {
 		return
 	}
@@ -151,6 +165,50 @@ func (f *targetsFollow) wrote(w api.Write) {
 		}
 		t.causes = append(t.causes, f.now())
 	}
+}
+
+// resized: attune resizes a pod. If its request becomes one that it has not had, the target is already high enough.
+func (f *targetsFollow) resized(key types.NamespacedName) {
+	pod := f.w.pod(key.Namespace, key.Name)
+	if pod == nil {
+		return
+	}
+	c := &pod.Spec.Containers[0]
+	request := c.Resources.Requests.Cpu().MilliValue()
+	back := f.had[pod.UID][request].Before(f.now()) && !f.had[pod.UID][request].IsZero() || request == f.without(pod, c)
+	for _, o := range f.w.server.Stored(&autoscalingv2.HorizontalPodAutoscaler{}) {
+		h := o.(*autoscalingv2.HorizontalPodAutoscaler)
+		t := f.all[h.UID]
+		if back || t == nil || t.contested || h.Namespace != key.Namespace || h.Spec.ScaleTargetRef.Name != pod.Labels[appLabel] || *h.Spec.MinReplicas == h.Spec.MaxReplicas ||
+			f.now().Before(t.since.Add(lowFor)) {
+			continue
+		}
+		pods := f.w.podsOf(keyOf(f.about(h)))
+		if is, original, rounding, known := f.threshold(t, pods); known && is < original-rounding-0.5 && t.live < max(replicas.GreatestTarget, t.user) {
+			f.violate("targets are raised before", f.about(h), "pod %s is resized to %dm when HPA %s has the target %d %%, which is %.1fm per pod instead of %.1fm: %s", key, request, h.Name, t.live, is, original, f.counted(pods))
+		}
+	}
+}
+
+// threshold is the usage per pod at which an HPA scales, the one without attune, and by how much the rounding of a target
+// changes it, in millicores. It is not known without pods that the HPA counts.
+func (f *targetsFollow) threshold(t *followedTarget, pods []*corev1.Pod) (is, original, rounding float64, known bool) {
+	mean, alone, n := 0.0, 0.0, 0
+	for _, pod := range pods {
+		if !plane.Counted(pod, f.now()) {
+			continue
+		}
+		n++
+		for i := range pod.Spec.Containers {
+			c := &pod.Spec.Containers[i]
+			mean, alone = mean+float64(c.Resources.Requests.Cpu().MilliValue()), alone+float64(f.without(pod, c))
+		}
+	}
+	if n == 0 {
+		return 0, 0, 0, false
+	}
+	mean, alone = mean/float64(n), alone/float64(n)
+	return float64(t.live) * mean / 100, float64(t.user) * alone / 100, 0.5*mean/100 + 0.01, true
 }
 
 func (f *targetsFollow) about(h *autoscalingv2.HorizontalPodAutoscaler) string {
@@ -222,23 +280,11 @@ func (f *targetsFollow) counted(pods []*corev1.Pod) string {
 
 // judgeThreshold: the usage per pod at which the HPA scales is the one without attune, but for the rounding of a target.
 func (f *targetsFollow) judgeThreshold(h *autoscalingv2.HorizontalPodAutoscaler, t *followedTarget, pods []*corev1.Pod, fixed bool) {
-	now, mean, alone, n := f.now(), 0.0, 0.0, 0
-	for _, pod := range pods {
-		if !plane.Counted(pod, now) {
-			continue
-		}
-		n++
-		for i := range pod.Spec.Containers {
-			c := &pod.Spec.Containers[i]
-			mean, alone = mean+float64(c.Resources.Requests.Cpu().MilliValue()), alone+float64(f.without(pod, c))
-		}
-	}
-	if n == 0 || fixed || t.contested || f.excused() || now.Before(t.since.Add(lowFor)) {
+	is, original, rounding, known := f.threshold(t, pods)
+	if !known || fixed || t.contested || f.excused() || f.now().Before(t.since.Add(lowFor)) {
 		t.low, t.high = time.Time{}, time.Time{}
 		return
 	}
-	mean, alone = mean/float64(n), alone/float64(n)
-	is, original, rounding := float64(t.live)*mean/100, float64(t.user)*alone/100, 0.5*mean/100+0.01
 	low := is < original-rounding && t.live < max(replicas.GreatestTarget, t.user)
 	high := is > original+rounding && t.live > min(replicas.LeastTarget, t.user)
 	f.judgeFor(h, &t.low, low, lowFor, "low", is, original, pods)
@@ -301,7 +347,7 @@ func (f *targetsFollow) judgeRestored(h *autoscalingv2.HorizontalPodAutoscaler, 
 		t.idle = time.Time{}
 	case t.idle.IsZero():
 		t.idle = now
-	case now.Sub(t.idle) < max(restoredIn, now.Sub(now)):
+	case now.Sub(t.idle) < restoredIn:
 	case noted || t.live != t.user:
 		f.violate("targets are restored", f.about(h), "all pods have their original requests since %s, and HPA %s has the target %d %% instead of %d %% and the annotations %v",
 			t.idle.Format(time.TimeOnly), h.Name, t.live, t.user, h.Annotations)

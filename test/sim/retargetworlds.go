@@ -30,6 +30,95 @@ func retargetWorld(length time.Duration, of workloadPlan, least, target int32, s
 	return p
 }
 
+// retargetWorlds are those of an HPA whose target follows the requests of its workload, by name. A day of history proves a
+// range, and the first wave comes after it.
+func retargetWorlds() map[string]plan {
+	daily := web(4)
+	daily.Demand.shape = diurnal
+	busy := web(4)
+	busy.Demand.cpu = 1.6
+	delete(busy.Containers[0].Resources.Limits, corev1.ResourceCPU)
+	raised := func(script func(*world)) plan {
+		p := retargetWorld(40*time.Hour, busy, 3, 60, script)
+		p.Objects[0].(*autoscalingv2.HorizontalPodAutoscaler).Spec.MaxReplicas = 4
+		return p
+	}
+	return map[string]plan{
+		"an HPA with Retarget": retargetWorld(36*time.Hour, daily, 4, 50, func(w *world) {
+			w.time.after(32*time.Hour, func() {
+				w.judgeTarget(func(live, user int32) bool { return live > user })
+				deeds["undone"](w, trouble{})
+			})
+			w.judgeRestored()
+		}),
+		"an HPA with Retarget of raised requests": raised(func(w *world) {
+			w.time.after(34*time.Hour, func() {
+				w.judgeTarget(func(live, user int32) bool { return live < user })
+				deeds["undone"](w, trouble{})
+			})
+			w.judgeRestored()
+		}),
+		"an HPA with Retarget gets a short window": retargetWorld(40*time.Hour, daily, 4, 50, func(w *world) {
+			w.time.after(32*time.Hour, func() {
+				w.watching.disturbed("an HPA gets a short window")
+				w.editAutoscaler(0, func(h *autoscalingv2.HorizontalPodAutoscaler) {
+					h.Spec.Behavior = &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleDown: &autoscalingv2.HPAScalingRules{StabilizationWindowSeconds: ptr(int32(30))}}
+				})
+			})
+			w.time.after(33*time.Hour, func() { leaveByRollout(w) })
+			w.judgeRestored()
+		}),
+		"an HPA with Retarget loses its note": retargetWorld(36*time.Hour, daily, 4, 50, func(w *world) {
+			w.time.after(32*time.Hour, func() {
+				w.judgeTarget(func(live, user int32) bool { return live > user })
+				w.watching.disturbed("a note is lost")
+				w.editAutoscaler(0, func(h *autoscalingv2.HorizontalPodAutoscaler) {
+					delete(h.Annotations, autoscale.OriginalTargetAnnotation)
+				})
+			})
+		}),
+		"an HPA with Retarget and a rollout that is stuck": retargetWorld(40*time.Hour, daily, 4, 50, func(w *world) {
+			w.time.after(32*time.Hour, func() {
+				w.watching.disturbed("a rollout is stuck")
+				w.editOne(0, func(p *corev1.PodTemplateSpec) {
+					p.Spec.Containers[0].Image = brokenImage
+					multiply(p, 2)
+				})
+			})
+		}),
+		"an HPA with Retarget that cannot be changed": raised(func(w *world) {
+			w.time.after(12*time.Hour, func() { w.targetsMiss = misses["a webhook rejects"] })
+		}),
+	}
+}
+
+// leaveByRollout: the policy is deleted, and all pods are replaced by ones with the requests of the template.
+func leaveByRollout(w *world) {
+	for _, o := range w.server.Stored(&v1alpha1.AttunePolicy{}) {
+		w.must(client.IgnoreNotFound(w.people.Delete(context.Background(), o.DeepCopyObject().(client.Object))))
+	}
+	w.later(10*time.Minute, "a rollout", func() { deeds["rollout"](w, trouble{}) })
+}
+
+// judgeTarget of HPA web.
+func (w *world) judgeTarget(right func(live, user int32) bool) {
+	if len(w.plan.Policies) == 0 {
+		return
+	}
+	h := w.autoscalerOf(w.plan.Workloads[0])
+	if t := w.follows.of(h); !right(t.live, t.user) {
+		w.violate("targets follow", "HPA %s has the target %d %%, its user wrote %d %%, and the pods request %v\n%s", h.Name, t.live, t.user, w.cpuRequests(), w.describe(webKey.String()))
+	}
+}
+
+// judgeRestored: at the end nothing is left of what attune did.
+func (w *world) judgeRestored() {
+	w.time.at(beginning.Add(w.plan.Length-time.Minute), func() {
+		w.judgeRequests(func(r int64) bool { return r == 1000 })
+		w.judgeTarget(func(live, user int32) bool { return live == user })
+	})
+}
+
 // missed is what becomes of a write of an HPA by the operator; nil: what becomes of any other.
 func (w *world) missed(c api.Call, sent bool) error {
 	if c.Kind != "HorizontalPodAutoscaler" || !c.Write {
@@ -131,12 +220,7 @@ func leave(r *rand.Rand) func(*world) {
 	}
 	ways := []func(*world){
 		func(w *world) { deeds["undone"](w, trouble{}) },
-		func(w *world) {
-			for _, o := range w.server.Stored(&v1alpha1.AttunePolicy{}) {
-				w.must(client.IgnoreNotFound(w.people.Delete(context.Background(), o.DeepCopyObject().(client.Object))))
-			}
-			w.later(10*time.Minute, "a rollout", func() { rollout(w) })
-		},
+		leaveByRollout,
 		func(w *world) {
 			policies(w, func(p *v1alpha1.AttunePolicy) { p.Spec.CPU.HPA = ptr(v1alpha1.HPABlock) })
 			w.later(10*time.Minute, "a rollout", func() { rollout(w) })
