@@ -358,7 +358,7 @@ func (f *targetsFollow) judgeRestored(h *autoscalingv2.HorizontalPodAutoscaler, 
 }
 
 func (f *targetsFollow) end() {
-	if f.differ > 0 && f.differ*oneIn > max(f.syncs, oneIn) {
+	if f.w.plan.AsProven && f.differ > 0 && f.differ*oneIn > max(f.syncs, oneIn) {
 		f.violate("replicas are those without attune", "", "at %d of %d syncs, and first %s", f.differ, f.syncs, f.first)
 	}
 }

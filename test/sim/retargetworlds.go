@@ -25,7 +25,7 @@ import (
 // retargetWorld has a workload below an HPA with a number of replicas and a target, which follows its requests.
 func retargetWorld(length time.Duration, of workloadPlan, least, target int32, script func(*world)) plan {
 	p := keptWorld(length, of, least, target, script)
-	p.Kept, p.Retarget = false, true
+	p.Kept, p.Retarget, p.AsProven = false, true, true
 	p.Policies[0].Spec.CPU.HPA = ptr(v1alpha1.HPARetarget)
 	return p
 }
@@ -206,6 +206,25 @@ func attackedTarget(seed uint64, edits bool) plan {
 		w.later(p.Length-4*time.Hour, "attune leaves", func() { leaves(w) })
 	}
 	return p
+}
+
+// drawRetarget is drawKept with the setting Retarget, in other seeds.
+func (p *plan) drawRetarget(seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 0x7e7a46))
+	of := p.Workloads[r.IntN(len(p.Workloads))]
+	kept := slices.ContainsFunc(p.Policies, func(p policyPlan) bool { return p.Spec.CPU != nil && p.Spec.CPU.HPA != nil })
+	if r.IntN(keeping) != 0 || kept || p.Length < 36*time.Hour || of.Kind != v1alpha1.KindDeployment && of.Kind != v1alpha1.KindStatefulSet {
+		return
+	}
+	p.Retarget = true
+	p.Objects = slices.DeleteFunc(p.Objects, func(o client.Object) bool { return o.GetName() == of.Name && isScaler(o) })
+	p.Objects = append(p.Objects, autoscaler(of, int32(40+r.IntN(45))))
+	for i := range p.Policies {
+		if spec := &p.Policies[i].Spec; spec.TargetRef.Kind == of.Kind {
+			spec.CPU.HPA, spec.Strategy = ptr(v1alpha1.HPARetarget), ptr(v1alpha1.StrategyWorkload)
+			spec.MetricsSource = &v1alpha1.MetricsSource{HistoryWindow: duration(24 * time.Hour)}
+		}
+	}
 }
 
 // leave ends what attune does with the workload, and gives the pods their original requests.
