@@ -202,7 +202,9 @@ func attackedTarget(seed uint64, edits bool) plan {
 		for _, attack := range attacks {
 			w.later(24*time.Hour+late()*40/67, "an HPA is attacked", func() { attack(w) })
 		}
-		w.inWave(func() { attacks[0](w) })
+		if edits { // without attune there is no wave
+			w.inWave(func() { attacks[0](w) })
+		}
 		w.later(p.Length-4*time.Hour, "attune leaves", func() { leaves(w) })
 	}
 	return p
