@@ -246,6 +246,7 @@ test-long: programs test-race test-fips test-fuzz ## Race detector, FIPS mode an
 	ATTUNE_DRAWS=200000 go test -count=1 -timeout 60m -run 'TestDrawnPodsWithCPULimitRules|TestAContainerHasTheSettingsOfItsOwnPolicy|TestNoDecisionChangesWhatIsNotSized' ./webhook/pod ./internal/policy ./tuning
 	cd test && ATTUNE_DRAWS=200000 go test -count=1 -timeout 60m -run 'TestAdmissionLeavesContainersThatAreNotSized' ./field
 	cd test && ATTUNE_HOSTILE_CONTAINERS=1000000 go test -count=1 -timeout 60m -v -run 'TestHostileSeries' ./field $(QUIETLY)
+	cd test && go test -count=1 -timeout 120m -v -run 'TestRetargetUnderAttack' ./sim -sim.retargets 300 $(QUIETLY)
 	cd test && go test -count=1 -timeout 0 -v -run 'TestSeeds' ./sim -sim.seed 1 -sim.seeds 1000000 -sim.hours $(HOURS) $(QUIETLY)
 
 bench: ## Benchmarks beside their ceilings, and beside VPA's code on the same work

@@ -19,6 +19,9 @@ const (
 	autoscaleEvery     = 15 * time.Second
 	autoscaleTolerance = 0.1
 	downscaleWindow    = 5 * time.Minute
+	// startsFor is --horizontal-pod-autoscaler-cpu-initialization-period, neverReady its initial-readiness-delay, and
+	// metricWindow the one of metrics-server.
+	startsFor, neverReady, metricWindow = 5 * time.Minute, 30 * time.Second, 30 * time.Second
 )
 
 // scaling is what an HPA remembers: the numbers it recommended lately.
@@ -73,8 +76,11 @@ func (p *Plane) autoscaleOne(ctx context.Context, v *view, hpa *autoscalingv2.Ho
 		return nil
 	}
 	want := p.byMetrics(v, hpa, pods, current)
+	if p.Synced != nil {
+		p.Synced(hpa, pods, current, want)
+	}
 	s.recent = append(s.recent, recommendation{v.now, want})
-	want = s.stabilized(v.now, want)
+	want = s.stabilized(v.now, want, ScaleDownWindow(hpa))
 	want = min(want, max(2*current, current+4))
 	want = max(min(want, hpa.Spec.MaxReplicas), ptr.Deref(hpa.Spec.MinReplicas, 1))
 	if err := p.autoscalerStatus(ctx, v, hpa, current, want); err != nil || want == current {
@@ -89,10 +95,10 @@ func (p *Plane) byMetrics(v *view, hpa *autoscalingv2.HorizontalPodAutoscaler, p
 	var wants []int32
 	unknown := false
 	if target := WantedUtilization(hpa, corev1.ResourceCPU); target != nil {
-		utilization, known := p.utilization(v, pods)
+		want, known := p.ByCPU(pods, current, *target, cpuRequest, v.now)
 		unknown = unknown || !known
 		if known {
-			wants = append(wants, byUtilization(current, utilization, float64(*target)))
+			wants = append(wants, want)
 		}
 	}
 	if target := WantedUtilization(hpa, corev1.ResourceMemory); target != nil {
@@ -137,19 +143,7 @@ func (p *Plane) byMemory(v *view, pods []*corev1.Pod, current, target int32) (wa
 	if measured == 0 {
 		return 0, false
 	}
-	ratio := utilizationRatio(used, asked, target)
-	if ratio <= 1 || pending == 0 {
-		if math.Abs(ratio-1) <= autoscaleTolerance {
-			return current, true
-		}
-		return int32(math.Ceil(ratio * float64(measured))), true
-	}
-	ratio = utilizationRatio(used, asked+askedPending, target)
-	want = int32(math.Ceil(ratio * float64(measured+pending)))
-	if ratio < 1+autoscaleTolerance || want < current {
-		return current, true
-	}
-	return want, true
+	return replicasFor(current, utilizationRatio(used, asked, target), utilizationRatio(used, asked+askedPending, target), measured, pending), true
 }
 
 // utilizationRatio is the utilization of requests, in whole percent, over its target.
@@ -175,20 +169,11 @@ func (p *Plane) memoryOf(v *view, pod *corev1.Pod) (usage, request int64, known 
 	return usage, request, known
 }
 
-// byUtilization is as many replicas as bring the utilization to what is wanted, with a tolerance of a tenth.
-func byUtilization(current int32, utilization, wanted float64) int32 {
-	ratio := utilization / wanted
-	if math.Abs(ratio-1) <= autoscaleTolerance {
-		return current
-	}
-	return int32(math.Ceil(ratio * float64(current)))
-}
-
 // stabilized: the highest of what was recommended lately.
-func (s *scaling) stabilized(now time.Time, want int32) int32 {
+func (s *scaling) stabilized(now time.Time, want int32, window time.Duration) int32 {
 	var kept []recommendation
 	for _, r := range s.recent {
-		if now.Sub(r.at) < downscaleWindow {
+		if now.Sub(r.at) < window {
 			kept = append(kept, r)
 			want = max(want, r.replicas)
 		}
@@ -207,29 +192,91 @@ func WantedUtilization(hpa *autoscalingv2.HorizontalPodAutoscaler, of corev1.Res
 	return nil
 }
 
-// utilization of the CPU requests of the pods that are ready, in percent: usage over spec, whatever was allocated.
-func (p *Plane) utilization(v *view, pods []*corev1.Pod) (percent float64, known bool) {
+// ScaleDownWindow is how long an HPA remembers what it asked for.
+func ScaleDownWindow(hpa *autoscalingv2.HorizontalPodAutoscaler) time.Duration {
+	if b := hpa.Spec.Behavior; b != nil && b.ScaleDown != nil && b.ScaleDown.StabilizationWindowSeconds != nil {
+		return time.Duration(*b.ScaleDown.StabilizationWindowSeconds) * time.Second
+	}
+	return downscaleWindow
+}
+
+func cpuRequest(_ *corev1.Pod, c *corev1.Container) int64 {
+	return c.Resources.Requests.Cpu().MilliValue()
+}
+
+// ByCPU is as many replicas as bring the utilization of CPU requests to the target, in percent (GetResourceReplicas, as
+// byMemory): usage over the requests of the spec, whatever was allocated. Pods that start count as ones that use nothing
+// where more replicas are asked for, and not at all where fewer are. request is that of a container, in millicores.
+func (p *Plane) ByCPU(pods []*corev1.Pod, current, target int32, request func(*corev1.Pod, *corev1.Container) int64, now time.Time) (want int32, known bool) {
 	if p.CPU == nil {
 		return 0, false
 	}
-	var used, asked int64
+	var used, asked, askedStarting int64
+	var measured, starting int
 	for _, pod := range pods {
-		if !ready(pod) {
+		if !active(pod) {
 			continue
 		}
-		for _, c := range pod.Spec.Containers {
-			request := c.Resources.Requests.Cpu().MilliValue()
-			usage, measured := p.CPU(pod, c.Name, v.now)
-			if request == 0 || !measured {
+		counts := Counted(pod, now)
+		for i := range pod.Spec.Containers {
+			c := &pod.Spec.Containers[i]
+			requested := request(pod, c)
+			if requested == 0 {
 				return 0, false
 			}
-			used, asked = used+usage, asked+request
+			if !counts {
+				askedStarting += requested
+				continue
+			}
+			usage, metered := p.CPU(pod, c.Name, now)
+			if !metered {
+				return 0, false
+			}
+			used, asked = used+usage, asked+requested
+		}
+		if counts {
+			measured++
+		} else {
+			starting++
 		}
 	}
-	if asked == 0 {
+	if measured == 0 {
 		return 0, false
 	}
-	return 100 * float64(used) / float64(asked), true
+	return replicasFor(current, utilizationRatio(used, asked, target), utilizationRatio(used, asked+askedStarting, target), measured, starting), true
+}
+
+// replicasFor is what an HPA asks for at a ratio of the pods that count, and at one of all.
+func replicasFor(current int32, ratio, all float64, measured, starting int) int32 {
+	if ratio <= 1 || starting == 0 {
+		if math.Abs(ratio-1) <= autoscaleTolerance {
+			return current
+		}
+		return int32(math.Ceil(ratio * float64(measured)))
+	}
+	want := int32(math.Ceil(all * float64(measured+starting)))
+	if all < 1+autoscaleTolerance || want < current {
+		return current
+	}
+	return want
+}
+
+// Counted: the HPA counts the CPU usage of a pod (groupPods in replica_calculator.go).
+func Counted(pod *corev1.Pod, now time.Time) bool {
+	if !active(pod) || pod.Status.Phase != corev1.PodRunning || pod.Status.StartTime == nil {
+		return false
+	}
+	started := pod.Status.StartTime.Time
+	for _, c := range pod.Status.Conditions {
+		if c.Type != corev1.PodReady {
+			continue
+		}
+		if started.Add(startsFor).After(now) {
+			return c.Status == corev1.ConditionTrue && !now.Before(c.LastTransitionTime.Add(metricWindow))
+		}
+		return c.Status == corev1.ConditionTrue || !started.Add(neverReady).After(c.LastTransitionTime.Time)
+	}
+	return false
 }
 
 // scaleTarget is the workload of an HPA, its replicas and its pods.

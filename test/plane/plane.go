@@ -15,6 +15,7 @@ import (
 	"slices"
 	"time"
 
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -70,6 +71,9 @@ type Plane struct {
 	Silent func(node string) (since time.Time, silent bool)
 	// CPU is what a container uses, in millicores, as the metrics API has it. Nil: nothing is known.
 	CPU func(pod *corev1.Pod, container string, now time.Time) (milli int64, known bool)
+	// Synced is called at each sync of an HPA with the pods of its workload, the present number, and the one that its
+	// metrics ask for. Nil: nobody listens.
+	Synced func(hpa *autoscalingv2.HorizontalPodAutoscaler, pods []*corev1.Pod, current, asked int32)
 	// Memory is the working set of a container, in bytes, as the metrics API has it. Nil: nothing is known.
 	Memory func(pod *corev1.Pod, container string, now time.Time) (bytes int64, known bool)
 	// Stored are all objects of a kind by namespace and name, shared, as an API server in memory has them: what a list

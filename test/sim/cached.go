@@ -44,5 +44,6 @@ func (a autoscalers) Of(ctx context.Context, w workload.Workload) (autoscale.Hol
 			found.HPAs = append(found.HPAs, list.Items[i])
 		}
 	}
+	found.MayRetarget = a.of.mayRetarget
 	return found.Of(w), nil
 }

@@ -29,6 +29,9 @@ func newCluster(w *world) *cluster {
 	})}
 	c.Version, c.Stored = w.server.Version, w.server.Stored
 	c.CPU, c.Memory = w.recentCPU, w.recentMemory
+	if w.follows != nil {
+		c.Synced = w.follows.sync
+	}
 	for i := range w.plan.Nodes {
 		c.join(fmt.Sprintf("node-%d", i))
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -24,6 +25,11 @@ func (w *world) describe(about string) string {
 		out = append(out, "status: "+string(raw), fmt.Sprint(err))
 		raw, _ = json.Marshal(rec.Spec.Containers)
 		out = append(out, "targets: "+string(raw))
+	}
+	for _, o := range w.server.Stored(&autoscalingv2.HorizontalPodAutoscaler{}) {
+		if o.GetNamespace() == namespace {
+			out = append(out, "HPA "+o.GetName()+":", w.server.Journal.Of("HorizontalPodAutoscaler", namespace+"/"+o.GetName()))
+		}
 	}
 	shown := 0
 	for _, o := range w.server.Stored(&corev1.Pod{}) {

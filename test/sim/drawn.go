@@ -39,6 +39,7 @@ func drawn(seed uint64) plan {
 	p.drawHazards(seed)
 	p.drawActors(seed)
 	p.drawKept(seed)
+	p.drawRetarget(seed)
 	p.Clusterwide = rand.New(rand.NewPCG(seed, 77)).IntN(6) == 0
 	return p
 }

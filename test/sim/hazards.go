@@ -261,6 +261,7 @@ func endangered() map[string]plan {
 	}
 	maps.Copy(all, encountered())
 	maps.Copy(all, keptWorlds())
+	maps.Copy(all, retargetWorlds())
 	for _, how := range stops {
 		all["stopped in harm, "+how] = stoppedInHarm(how)
 	}

@@ -66,6 +66,8 @@ type operator struct {
 	// ahead is how far its clock is wrong.
 	ahead time.Duration
 	dead  bool
+	// mayRetarget: it found the right to change targets of HPAs when it started.
+	mayRetarget bool
 	// left are the calls that it may still make before it is killed; negative: as many as it likes.
 	left int
 }
@@ -97,7 +99,7 @@ func (t ticking) Since(x time.Time) time.Duration { return t.of.Since(x) }
 
 // newOperator starts a process. A follower only seeds.
 func newOperator(w *world, name string, leads bool) *operator {
-	o := &operator{w: w, name: name, left: -1, queues: map[string]*queue{}}
+	o := &operator{w: w, name: name, left: -1, queues: map[string]*queue{}, mayRetarget: w.plan.Retarget && !w.noTargets}
 	o.cache = newCache(w.time, w.server, w.trimmed, w.lagOf)
 	o.serve()
 	if leads {
@@ -276,11 +278,17 @@ func (o *operator) link() *api.Link {
 			if o.w.before != nil {
 				o.w.before(c)
 			}
+			if err := o.w.missed(c, false); err != nil {
+				return err
+			}
 			return o.w.faults.before(o, c)
 		},
 		After: func(c api.Call, answer error) error {
 			if o.left == 0 {
 				return errKilled
+			}
+			if err := o.w.missed(c, true); err != nil {
+				return err
 			}
 			return o.w.faults.after(o, c, answer)
 		},

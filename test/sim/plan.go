@@ -71,6 +71,8 @@ type plan struct {
 	NothingHarms bool
 	// Kept: no demand is higher than ever, so the number of replicas stays what it would be without attune.
 	Kept bool
+	// Retarget: the operator may change the targets of HPAs. AsProven: no demand is higher than in the history by which it does.
+	Retarget, AsProven bool
 	// Calm is how long nothing happens at the end.
 	Calm time.Duration
 }

@@ -79,7 +79,7 @@ func play(t *testing.T, seed uint64, p plan) *world {
 		t.Errorf("seed %d: %s\nagain: cd test && go test ./sim %s -sim.v", seed, v, again)
 	}
 	if *tells {
-		t.Logf("seed %d: %s of %d workloads in %s, life %016x, pods %016x; %v, passes %v; events %v, phases %v, raises %v, told %v, actors %q", seed, w.time.now.Sub(beginning), len(p.Workloads), w.cpu.Round(time.Millisecond), life.Sum64(), resizes.Sum64(), w.watching.writes, w.watching.passes, w.told.count, w.phases, w.watching.raises, w.watching.spoken, p.Actors)
+		t.Logf("seed %d: %s of %d workloads in %s, life %016x, pods %016x; %v, passes %v; events %v, phases %v, raises %v, told %v, actors %q, targets %v", seed, w.time.now.Sub(beginning), len(p.Workloads), w.cpu.Round(time.Millisecond), life.Sum64(), resizes.Sum64(), w.watching.writes, w.watching.passes, w.told.count, w.phases, w.watching.raises, w.watching.spoken, p.Actors, w.follows)
 	}
 	return w
 }

@@ -105,6 +105,10 @@ func newWatching(w *world) *watching {
 			scene: s, w: w, before: map[types.NamespacedName]map[types.UID]int64{}, last: map[types.NamespacedName]autoscalingv2.HorizontalPodAutoscalerSpec{},
 		})
 	}
+	if w.plan.Retarget {
+		w.follows = newTargetsFollow(s, w)
+		v.invariants = append(v.invariants, w.follows)
+	}
 	return v
 }
 

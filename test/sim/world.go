@@ -70,6 +70,11 @@ type world struct {
 	demands  map[string]demand // by namespace/app, and by namespace/pod for a pod that is not like its siblings
 	starts   map[string]start  // by pod uid/container, of those that need more to start with
 	noRights bool
+	// noTargets: the operator may not write HPAs. targetsMiss is what happens to its writes of them; nil: nothing.
+	noTargets   bool
+	targetsMiss func(c api.Call, sent bool) error
+	// follows judges the targets of HPAs; nil: it does not.
+	follows *targetsFollow
 	// kept: the policy of a recommendation says, or said last, autoRevert: false.
 	kept map[types.NamespacedName]bool
 	// wantedFrom is since when the usage of a workload is wanted as it is now.

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -90,6 +91,9 @@ func (c *Client) through(ctx context.Context, call Call, do func() error) (answe
 
 // Get reads what is stored.
 func (c *Client) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	if u, untyped := o.(*unstructured.Unstructured); untyped {
+		return c.Server.typed(u, func(typed client.Object) error { return c.Get(ctx, key, typed, opts...) })
+	}
 	k := c.Server.kindOf(o)
 	c.Server.Journal.Reads[c.Actor]++
 	err, _ := c.through(ctx, Call{Actor: c.Actor, Verb: "get", Kind: k.Kind, Key: key}, func() error { return c.Server.get(key, o, opts...) })
@@ -119,8 +123,14 @@ func (c *Client) Update(ctx context.Context, o client.Object, _ ...client.Update
 	return c.call(ctx, "update", o, true, "", func() error { return c.Server.update(o, whole) })
 }
 
-// Patch changes all but the status.
-func (c *Client) Patch(ctx context.Context, o client.Object, p client.Patch, _ ...client.PatchOption) error {
+// Patch changes all but the status. A dry run changes nothing.
+func (c *Client) Patch(ctx context.Context, o client.Object, p client.Patch, options ...client.PatchOption) error {
+	if u, untyped := o.(*unstructured.Unstructured); untyped {
+		return c.Server.typed(u, func(typed client.Object) error { return c.Patch(ctx, typed, p, options...) })
+	}
+	if of := (&client.PatchOptions{}).ApplyOptions(options); len(of.DryRun) > 0 {
+		return c.call(ctx, "patch", o, true, "dry run", func() error { return c.Server.tryPatch(o, p) })
+	}
 	return c.call(ctx, "patch", o, true, "", func() error { return c.Server.patch(o, p, whole) })
 }
 

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -92,4 +93,24 @@ func (s *Server) kindOf(o runtime.Object) *kind {
 		}
 	}
 	panic(fmt.Sprintf("the server does not serve %T", o))
+}
+
+// typed makes a call with an object of the kind that an untyped one names, and fills that one with what the call left.
+func (s *Server) typed(u *unstructured.Unstructured, call func(client.Object) error) error {
+	for _, k := range s.kinds {
+		if k.GroupVersionKind != u.GroupVersionKind() {
+			continue
+		}
+		o := k.New()
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, o); err != nil {
+			return err
+		}
+		if err := call(o); err != nil {
+			return err
+		}
+		raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+		u.SetUnstructuredContent(raw)
+		return err
+	}
+	panic(fmt.Sprintf("the server does not serve %s", u.GroupVersionKind()))
 }

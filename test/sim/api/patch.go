@@ -29,6 +29,20 @@ func (s *Server) patch(o client.Object, p client.Patch, of part) error {
 	return s.replace(k, stored, next, of, o)
 }
 
+// tryPatch answers as patch does, and stores nothing.
+func (s *Server) tryPatch(o client.Object, p client.Patch) error {
+	k := s.kindOf(o)
+	stored, err := s.find(k, client.ObjectKeyFromObject(o))
+	if err != nil {
+		return err
+	}
+	next, err := patched(k, stored, o, p)
+	if err != nil {
+		return err
+	}
+	return sameVersion(k, stored, next)
+}
+
 // patched is what a patch makes of an object. The patch is of o, as its caller has it.
 func patched(k *kind, stored, o client.Object, p client.Patch) (client.Object, error) {
 	data, err := p.Data(o)

@@ -123,7 +123,10 @@ func (t *transport) serve(ctx context.Context, r request) (any, error) {
 	case "update":
 		return o, t.Update(ctx, o)
 	case "patch":
-		if r.DryRun { // nothing here would reject it
+		if r.DryRun {
+			if err := t.Patch(ctx, o, r.patch(), client.DryRunAll); err != nil {
+				return nil, err
+			}
 			return o, t.Get(ctx, client.ObjectKeyFromObject(o), o)
 		}
 		return o, t.Patch(ctx, o, r.patch())

@@ -93,12 +93,8 @@ func (s *Server) update(o client.Object, of part) error {
 
 // replace what is stored by what is wanted, as far as the part goes.
 func (s *Server) replace(k *kind, stored, wanted client.Object, of part, out client.Object) error {
-	if v := wanted.GetResourceVersion(); v != "" && v != stored.GetResourceVersion() {
-		return conflict(k, stored.GetName())
-	}
-	if uid := wanted.GetUID(); uid != "" && uid != stored.GetUID() {
-		return apierrors.NewConflict(k.group(), stored.GetName(),
-			fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", uid, stored.GetUID()))
+	if err := sameVersion(k, stored, wanted); err != nil {
+		return err
 	}
 	next := wanted
 	switch {
@@ -123,6 +119,18 @@ func (s *Server) replace(k *kind, stored, wanted client.Object, of part, out cli
 		}
 	}
 	return s.put(k, stored, next, out)
+}
+
+// sameVersion is a conflict if another version or another object is wanted than is stored.
+func sameVersion(k *kind, stored, wanted client.Object) error {
+	if v := wanted.GetResourceVersion(); v != "" && v != stored.GetResourceVersion() {
+		return conflict(k, stored.GetName())
+	}
+	if uid := wanted.GetUID(); uid != "" && uid != stored.GetUID() {
+		return apierrors.NewConflict(k.group(), stored.GetName(),
+			fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", uid, stored.GetUID()))
+	}
+	return nil
 }
 
 func conflict(k *kind, name string) error {

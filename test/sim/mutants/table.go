@@ -259,6 +259,36 @@ var mutants = []mutant{
 		"TestHazards/an_HPA_with_Keep_is_deleted_in_a_wave", "replicas are kept",
 	},
 	{
+		"P0: a target is raised after the requests were lowered", "the target belongs to the requests that pods have",
+		[]edit{{"controller/workload/retarget.go", "f.At(f.Request(lowestRequests(w, d)))", "f.At(f.Request(w.Pods))"}},
+		"TestHazards/an_HPA_with_Retarget", "targets are raised before",
+	},
+	{
+		"P0: a target that may not be changed any more stays", "a refused target has no follower",
+		[]edit{{"internal/autoscale/threshold.go", "		case b.rewritten:\n", "		case false && b.rewritten:\n"}},
+		"TestHazards/an_HPA_with_Retarget_gets_a_short_window", "targets follow",
+	},
+	{
+		"P1: a restored target keeps its annotation", "the original target is noted as any other",
+		[]edit{{"internal/autoscale/retarget.go", "	case to == original:\n		return rewrite(o, at, live, to, Rewritten{})\n", "	case to == original && false:\n"}},
+		"TestHazards/an_HPA_with_Retarget", "targets are restored",
+	},
+	{
+		"P0: a target belongs to a template that no pod has", "the original request is that of the newest template",
+		[]edit{{"internal/autoscale/threshold.go", "	if f.Before != nil {\n", "	if false && f.Before != nil {\n"}},
+		"TestHazards/an_HPA_with_Retarget_and_a_rollout_that_is_stuck", "targets follow",
+	},
+	{
+		"P0: requests are raised below a target that cannot be lowered", "no dry run comes before",
+		[]edit{{"controller/workload/retarget.go", "	return c.changeTarget(ctx, w, f, lowered, client.DryRunAll)\n", "	return \"\"\n"}},
+		"TestHazards/an_HPA_with_Retarget_that_cannot_be_changed", "targets follow",
+	},
+	{
+		"P0: a changed target without its annotation counts as the user's", "the stored original target is not recalled",
+		[]edit{{"internal/autoscale/stored.go", "b.same(stored) && !b.rewritten &&", "false && b.same(stored) && !b.rewritten &&"}},
+		"TestHazards/an_HPA_with_Retarget_loses_its_note", "targets follow",
+	},
+	{
 		"P0: new pods below the range of an HPA with Keep", "admission ignores the range",
 		[]edit{{"webhook/pod/fit.go", "fitted.Request != was.Request && !s.kept.Contains(fitted.Request)", "false && !s.kept.Contains(fitted.Request)"}},
 		"./webhook/pod TestNewPodsStayWithinTheRangeThatKeepsTheReplicas", failed,
