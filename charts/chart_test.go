@@ -529,7 +529,7 @@ func TestWatchedNamespaces(t *testing.T) {
 		assert.True(t, asks(s, "team-b"))
 		assert.False(t, asks(s, "team-c"))
 	}
-	assert.Nil(t, guardOf(t, r).Spec.MatchConstraints.NamespaceSelector, "what is forged elsewhere would wait until it is watched")
+	assert.Equal(t, &metav1.LabelSelector{}, guardOf(t, r).Spec.MatchConstraints.NamespaceSelector, "what is forged elsewhere would wait until it is watched")
 	for _, d := range all[*appsv1.Deployment](r) {
 		assert.Contains(t, d.Spec.Template.Spec.Containers[0].Args, "--watch-namespaces=team-a,team-b", d.Name)
 	}

@@ -23,6 +23,13 @@ variables.new.metadata.all(k, k in variables.bookkeeping || (k in variables.old.
 && variables.old.metadata.all(k, k in variables.bookkeeping || k in variables.new.metadata)
 {{- end -}}
 
+{{/* What the API server would add to matchConstraints: Argo CD shows it as a difference. */}}
+{{- define "attune.matchDefaults" -}}
+matchPolicy: Equivalent
+namespaceSelector: {}
+objectSelector: {}
+{{- end -}}
+
 {{/* Variables of attune.metadataUnchanged. */}}
 {{- define "attune.metadataVariables" -}}
 - {name: new, expression: dyn(object)}
