@@ -108,13 +108,14 @@ func (r reader) keep(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomme
 		pods = nil
 	}
 	return holds.Keep(sized, rec.Spec.Containers, autoscale.Fleet{
-		Keeps: pass.settings.KeepsReplicas, Retargets: pass.settings.Retargets, Pods: pods, Stranger: stranger, Tries: rec.Status.Tries, Read: complete, Now: pass.now,
+		Keeps: pass.settings.KeepsReplicas, Retargets: pass.settings.Retargets, Pods: pods, Tries: rec.Status.Tries, Read: complete, Now: pass.now,
 		Original: targets.OriginalRequests(targets.View{Workload: w, Settings: pass.settings, Status: rec.Status}),
 		Past: func(container string, of recommender.Resource) autoscale.Past {
 			key := pass.key(w, container)
 			known := r.history.Covered(key, of)
 			return autoscale.Past{Spans: r.history.Spans(key, of), Since: known.Since, Until: known.Until, Window: known.Window, Why: known.Why}
 		},
+		Stranger: stranger,
 	})
 }
 

@@ -85,8 +85,8 @@ func (k knownBounds) store(row *v1alpha1.HPABinding, scaling map[string]replicas
 }
 
 // searched reports whether a range was searched for a request of a binding.
-func (h Holds) searched(b Binding) bool {
-	for of := range h.kept {
+func searched(kept map[request]verdict, b Binding) bool {
+	for of := range kept {
 		if b.binds(of.container, of.resource) {
 			return true
 		}

@@ -29,13 +29,16 @@ func TestKeepHoldsForEarlierBounds(t *testing.T) {
 			past.Until = f.Now
 			return past
 		}
+		why := ""
 		pass := func(least int32, rows []v1alpha1.HPABinding, now time.Time) (recommender.Amount, []v1alpha1.HPABinding) {
 			f.Now = now
 			holds := of(least).Of(web()).WithStored(rows, now).Keep([]string{"app"}, nil, f)
 			proof := holds.Kept("app", cpu)
 			if proof == nil {
+				why = holds.On("app", cpu).Message
 				return 1000, holds.Stored()
 			}
+			why = proof.Below
 			return proof.Least, holds.Stored()
 		}
 		never, _ := pass(10, nil, at)
@@ -43,6 +46,7 @@ func TestKeepHoldsForEarlierBounds(t *testing.T) {
 		require.Less(t, never, night, setting)
 		day, rows := pass(10, rows, at.Add(time.Hour))
 		assert.Equal(t, night, day, setting)
+		assert.Contains(t, why, "HorizontalPodAutoscaler web (with minReplicas 2 and maxReplicas 50, as in the last days) would have asked for", setting)
 		again, same := pass(10, rows, at.Add(25*time.Hour))
 		assert.Equal(t, night, again, setting)
 		assert.Equal(t, rows, same, "%s: nothing is written if nothing has changed", setting)

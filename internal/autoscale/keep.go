@@ -56,6 +56,8 @@ type Fleet struct {
 
 	// sized are the containers that attune sizes.
 	sized []string
+	// unsized are the others of the resources, once they are known.
+	unsized [2]*[2]float64
 }
 
 // Past is the history of the pods of a workload.
@@ -259,9 +261,8 @@ func (f *Fleet) keep(b Binding, scaler replicas.Scaler, of request, kept *recomm
 	}
 	now := sum(present)
 	bare := scaler.Keep(past.Spans, now)
-	others := f.others(present, of.resource)
-	bareLeast, bareMost := f.share(bare, of, present, others)
-	least, most := f.share(bare.WithMargin(now, replicas.Margin), of, present, others)
+	bareLeast, bareMost := f.share(bare, of, present)
+	least, most := f.share(bare.WithMargin(now, replicas.Margin), of, present)
 	below, above := instead("less", of.resource, of.resource.WholeDown(bareLeast), b.HPA, bare.Below), instead("more", of.resource, of.resource.Whole(bareMost), b.HPA, bare.Above)
 	mean := present[of.container]
 	if whole := of.resource.Whole(least); float64(whole) <= mean {
@@ -280,7 +281,7 @@ func (f *Fleet) keep(b Binding, scaler replicas.Scaler, of request, kept *recomm
 		return time.Time{}, fmt.Sprintf("the present request %s of container %s is not within its part of the range of the pod's request",
 			format(of.resource, mean), of.container)
 	}
-	if why := f.outside(bare, of.resource, present, others); why != "" {
+	if why := f.outside(bare, of.resource, present); why != "" {
 		return time.Time{}, why
 	}
 	if least > kept.Least {
@@ -315,7 +316,7 @@ func sum(of map[string]float64) (all float64) {
 // size keep their present requests. The others divide the rest like their requests without attune, which do not change
 // while pods are resized. So the sum of each pod is within the range with any mix of sizes, and whole amounts stay within
 // it. The mean of all pods would not do: an HPA does not count all of them.
-func (f *Fleet) share(all replicas.Kept, of request, present map[string]float64, others [2]float64) (least, most recommender.Amount) {
+func (f *Fleet) share(all replicas.Kept, of request, present map[string]float64) (least, most recommender.Amount) {
 	sized, own := 0.0, 1.0
 	for container := range present {
 		switch original := float64(f.original(container, of.resource)); {
@@ -328,9 +329,9 @@ func (f *Fleet) share(all replicas.Kept, of request, present map[string]float64,
 			}
 		}
 	}
-	rounding := 1e-9
-	if len(present) == 1 {
-		rounding = 0 // nothing is divided
+	rounding, others := 0., [2]float64{} // nothing is divided
+	if len(present) > 1 {
+		rounding, others = 1e-9, f.others(of.resource)
 	}
 	least = 1 + recommender.Amount(math.Floor((1+rounding)*max(0, all.Least-others[0])*own/sized))
 	if math.IsInf(all.Greatest, 1) {
@@ -339,11 +340,10 @@ func (f *Fleet) share(all replicas.Kept, of request, present map[string]float64,
 	return least, max(1, recommender.Amount(math.Floor((1-rounding)*(all.Greatest-others[1])*own/sized)))
 }
 
-// others returns what the containers of a metric that attune does not size request in the pods: the least and the
-// greatest sum.
-func (f *Fleet) others(present map[string]float64, r recommender.Resource) [2]float64 {
-	if len(present) == 1 {
-		return [2]float64{}
+// others returns what the containers that attune does not size request in the pods: the least and the greatest sum.
+func (f *Fleet) others(r recommender.Resource) [2]float64 {
+	if f.unsized[r] != nil {
+		return *f.unsized[r]
 	}
 	least, greatest := math.Inf(1), 0.0
 	for _, pod := range f.Pods {
@@ -358,17 +358,18 @@ func (f *Fleet) others(present map[string]float64, r recommender.Resource) [2]fl
 		}
 		least, greatest = min(least, sum), max(greatest, sum)
 	}
-	return [2]float64{least, greatest}
+	f.unsized[r] = &[2]float64{least, greatest}
+	return *f.unsized[r]
 }
 
 // outside returns which container of which pod is not within its part of the range; empty: none. The range holds for the
 // sum of the mean requests. Another container or pod could bring that outside if one is outside and stays there.
-func (f *Fleet) outside(all replicas.Kept, r recommender.Resource, present map[string]float64, others [2]float64) string {
+func (f *Fleet) outside(all replicas.Kept, r recommender.Resource, present map[string]float64) string {
 	for _, container := range slices.Sorted(maps.Keys(present)) {
 		if len(present) > 1 && f.original(container, r) == 0 {
 			continue
 		}
-		least, most := f.share(all, request{container, r}, present, others)
+		least, most := f.share(all, request{container, r}, present)
 		if why := f.stray(container, r, float64(least), float64(most)); why != "" {
 			return why
 		}

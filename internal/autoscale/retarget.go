@@ -80,12 +80,12 @@ func writtenBack(name, owner string) string {
 func (a Autoscalers) addTarget(hpa *autoscalingv2.HorizontalPodAutoscaler, b *Binding, w workload.Workload) {
 	b.owner, b.live = scaledObjectOf(hpa), b.Percent
 	defer func() {
-		switch through := throughOwner(hpa, w); {
+		switch of := ofHPA(hpa); {
 		case b.refused != "":
-		case through != "":
-			b.refused = through
+		case !of.is(workload.GroupKindOf(w.Kind), w.Name):
+			b.refused = fmt.Sprintf("HorizontalPodAutoscaler %s scales %s %s, which may have other workloads too", hpa.Name, of.kind, of.name)
 		case w.Kind == v1alpha1.KindRollout:
-			b.refused = fmt.Sprintf("HorizontalPodAutoscaler %s scales Rollout %s, which may have pods of a preview that it does not count", hpa.Name, w.Name)
+			b.refused = fmt.Sprintf("HorizontalPodAutoscaler %s scales Rollout %s, which may have pods of a preview that it does not count", hpa.Name, of.name)
 		}
 	}()
 	if b.owner == "" {

@@ -60,7 +60,7 @@ func (h Holds) Stored() (out []v1alpha1.HPABinding) {
 		if !b.Gone.IsZero() {
 			s.Gone = &metav1.Time{Time: b.Gone}
 		}
-		h.bounds.store(&s, h.scaling, h.searched(b))
+		h.bounds.store(&s, h.scaling, searched(h.kept, b))
 		out = append(out, s)
 	}
 	return out

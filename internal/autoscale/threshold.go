@@ -248,9 +248,9 @@ func (h Holds) retarget(of request, f *Fleet) verdict {
 	proven.Least = min(proven.Least, to.Threshold.Request*(1-included))
 	proven.Greatest = max(proven.Greatest, to.Threshold.Request*(1+included))
 	proof := &Proof{Follower: to, Kept: recommender.Kept{By: named([]string{to.HPA}), Reason: resize.ReasonHPA, Below: below, Above: above}}
-	others := f.others(to.present, of.resource)
-	proof.Least, proof.Most = f.share(proven, of, to.present, others)
+	proof.Least, proof.Most = f.share(proven, of, to.present)
 	if original := to.original[of.container]; !within(&proof.Kept, original) {
+		others := f.others(of.resource)
 		return verdict{why: cmp.Or(refused, fmt.Sprintf("the other containers of a pod request from %s to %s, which leaves no range around %s for container %s",
 			format(of.resource, others[0]), format(of.resource, others[1]), format(of.resource, original), of.container)), retarget: true}
 	}

@@ -89,7 +89,7 @@ func TestRetargetRecommendsATargetThatItMayNotWrite(t *testing.T) {
 	assert.Equal(t, "389m", text(spec.Containers[0].Target.CPURequest))
 	assert.Nil(t, spec.Seed.Containers[0].CPURequest)
 	assert.Empty(t, spec.Containers[0].Kept)
-	assert.Equal(t, []v1alpha1.HPABinding{{HPA: "web", Resource: "cpu", Percent: 70, RecommendedPercent: 90}}, spec.HPABindings)
+	assert.Equal(t, []v1alpha1.HPABinding{{HPA: "web", Resource: "cpu", Percent: 70, RecommendedPercent: 90, MinReplicas: 1, MaxReplicas: 20}}, spec.HPABindings)
 
 	v := retargeting(t, 70, "500m", false)
 	v.Settings.Resize.Mode = v1alpha1.UpdateObserve
