@@ -28,6 +28,8 @@ type Binding struct {
 	Resource recommender.Resource
 	// Percent is the target utilization in percent of the request; 0 if not known.
 	Percent int32
+	// Index is the place of the metric in the HPA, or of the trigger in the ScaledObject that attune writes.
+	Index int
 	// Original is the target as its user wrote it, in percent of the original request; 0: it is Percent.
 	Original int32
 	// refused is why attune must not change the target, also if the operator may; empty: it may.
@@ -40,8 +42,17 @@ type Binding struct {
 	live int32
 	// rewritten: attune has changed the target, or a user since then.
 	rewritten bool
-	// foreign: another writer changed the target after attune had, or the original one is not readable.
-	foreign bool
+	// foreign is why the original target is not known: another writer changed the target after attune had, or the annotation
+	// is not readable. Empty: it is known.
+	foreign string
+	// note is the annotation of the object that attune writes. renewed: the live target is a new original one, and the
+	// annotation is to be removed. adopted: a user wrote it together with the request that belongs to it.
+	note             Rewritten
+	renewed, adopted bool
+	// request is the request of a pod to which Original belongs, in millicores; 0: not known.
+	request int64
+	// fixed: the HPA cannot change the number of replicas at present, and attune has changed its target.
+	fixed bool
 	// noteLost: only the annotation was removed. The recommendation still has the original target.
 	noteLost bool
 }
@@ -56,7 +67,15 @@ const defaultPercent = 80
 // An HPA with equal minReplicas and maxReplicas holds nothing: it cannot change the number of replicas. If it was
 // different within the last day, the stored binding holds (Holds.WithStored).
 func Bindings(hpa *autoscalingv2.HorizontalPodAutoscaler, w workload.Workload) []Binding {
-	if !ofHPA(hpa).names(w) || fixed(hpa) {
+	if fixed(hpa) {
+		return nil
+	}
+	return bindingsOf(hpa, w)
+}
+
+// bindingsOf is Bindings, also of an HPA with equal minReplicas and maxReplicas.
+func bindingsOf(hpa *autoscalingv2.HorizontalPodAutoscaler, w workload.Workload) []Binding {
+	if !ofHPA(hpa).names(w) {
 		return nil
 	}
 	if len(hpa.Spec.Metrics) == 0 {
@@ -65,7 +84,7 @@ func Bindings(hpa *autoscalingv2.HorizontalPodAutoscaler, w workload.Workload) [
 	var bindings []Binding
 	for i := range hpa.Spec.Metrics {
 		if b, ok := binding(&hpa.Spec.Metrics[i]); ok {
-			b.HPA = hpa.Name
+			b.HPA, b.Index = hpa.Name, i
 			bindings = append(bindings, b)
 		}
 	}
@@ -150,6 +169,8 @@ func (b Binding) name() string {
 	case !b.Gone.IsZero():
 		return fmt.Sprintf("%s (gone, or with equal minReplicas and maxReplicas, since %s; in case it comes back, the block stays until %s)",
 			b.HPA, b.Gone.Format(time.RFC3339), b.Gone.Add(blockedFor).Format(time.RFC3339))
+	case b.fixed:
+		return b.HPA + " (with equal minReplicas and maxReplicas; the block stays until it has its original target)"
 	case b.ScaledObject != "":
 		return fmt.Sprintf("%s (of ScaledObject %s, also while it is paused)", b.HPA, b.ScaledObject)
 	}

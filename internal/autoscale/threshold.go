@@ -8,13 +8,11 @@ import (
 	"strings"
 	"time"
 
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/clip"
-	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/replicas"
@@ -33,6 +31,8 @@ type Follower struct {
 	// Present is the mean request of the pods that the HPA counts, in millicores. without is the one that they had
 	// without attune: another one than that of the newest template, while older pods run.
 	Present, without float64
+	// mixed: pods were created from a template to which the original target does not belong.
+	mixed bool
 	// back: the target only moves towards the original one.
 	back bool
 	now  time.Time
@@ -54,16 +54,38 @@ func (h Holds) Proposed(container string, r recommender.Resource) *Proof {
 	return h.kept[request{container, r}].proposed
 }
 
+// Paired returns the request of a container that belongs to the live target of an HPA, which attune has changed and cannot
+// change at present: new pods get it, so that the HPA scales at the same usage. 0: it is the original one.
+func (h Holds) Paired(container string, r recommender.Resource) recommender.Amount {
+	return h.kept[request{container, r}].paired
+}
+
+// pair computes Paired.
+func (h Holds) pair(of request, f *Fleet) recommender.Amount {
+	b := h.on(of)[0]
+	if of.resource != recommender.CPU || !b.rewritten || b.foreign != "" || b.live == b.original() || !h.retargets(of, f) || h.unwritable(b, f) == "" || h.targets(b.Resource) > 1 {
+		return 0
+	}
+	to, why := h.threshold(b, f)
+	if why != "" || to.original[of.container] == 0 {
+		return 0
+	}
+	pod := 100 * to.Threshold.Usage() / float64(b.live)
+	_, paired := f.share(replicas.Kept{Least: pod, Greatest: pod}, of, to.present)
+	return paired
+}
+
 // findFollower sets the follower of a workload of which a container has the setting Retarget, or had it: a target that was
 // changed follows the requests until they are the original ones. If it must not be changed any more, it only moves towards
 // the original one.
 func (h *Holds) findFollower(f *Fleet) {
 	h.follower, h.tried = nil, nil
+	h.renew(f)
 	for _, b := range h.bindings {
 		follows := func(c string) bool {
 			return b.binds(c, recommender.CPU) && f.retargets(c, recommender.CPU) && f.original(c, recommender.CPU) > 0
 		}
-		if !h.mayRetarget || b.Resource != recommender.CPU || b.foreign || !b.rewritten && !slices.ContainsFunc(f.sized, follows) {
+		if !h.mayRetarget || b.Resource != recommender.CPU || b.foreign != "" || !b.rewritten && !slices.ContainsFunc(f.sized, follows) {
 			continue
 		}
 		to, why := h.follow(b, f)
@@ -71,10 +93,53 @@ func (h *Holds) findFollower(f *Fleet) {
 		case why == "" && b.refused == "":
 			h.follower, h.tried = to, to
 		case b.rewritten:
-			h.follower = &Follower{Binding: b, Threshold: replicas.Threshold{Target: b.original()}, back: true}
+			h.follower = &Follower{Binding: b, Threshold: replicas.Threshold{Target: b.original()}, back: true, mixed: b.adopted}
 			h.follower.count(f)
 		}
 	}
+}
+
+// renew finds targets of users that are new original ones, although the annotation has another one: a user wrote the target
+// together with the request of the template that belongs to it, or no pod has a request that attune changed.
+func (h *Holds) renew(f *Fleet) {
+	h.bindings = slices.Clone(h.bindings)
+	for i := range h.bindings {
+		b := &h.bindings[i]
+		if !b.rewritten || b.noteLost || b.live < 1 {
+			continue
+		}
+		to, why := h.threshold(*b, f)
+		if why == "" && b.note.valid() && b.note.Metric == b.metric() && b.live != b.note.Original {
+			was := replicas.Threshold{Target: b.note.Original, Request: float64(b.note.Request)}
+			b.adopted = b.note.Request > 0 && to.request > 0 && to.request != b.note.Request && was.At(float64(to.request)) == b.live
+		}
+		if b.adopted || b.foreign != "" && h.targets(b.Resource) == 1 && f.untouched(b) {
+			b.renewed, b.foreign, b.Original = true, "", b.live
+		}
+	}
+}
+
+// untouched reports whether all running pods have the requests of a binding that they have without attune.
+func (f *Fleet) untouched(b *Binding) bool {
+	pods := 0
+	for _, pod := range f.Pods {
+		if resize.Finished(pod) || pod.DeletionTimestamp != nil {
+			continue
+		}
+		pods++
+		for _, c := range podview.Resizable(pod) {
+			has := podview.AmountIn(b.Resource, c.Resources.Requests)
+			if b.binds(c.Name, b.Resource) && f.before(pod, c.Name, b.Resource, has) != has {
+				return false
+			}
+		}
+	}
+	return pods > 0
+}
+
+// Settled reports whether nothing is left of attune's changes but the annotation, if the target is needed.
+func (f *Follower) Settled(needed int32) bool {
+	return f.rewritten && !f.noteLost && !f.mixed && needed == f.live && needed == f.Threshold.Target
 }
 
 // count sets the mean requests of the pods that the HPA counts: those that they have, and those that they had without attune.
@@ -126,35 +191,52 @@ func (f *Fleet) before(pod *corev1.Pod, container string, r recommender.Resource
 	if f.Before != nil {
 		return cmp.Or(f.Before(pod, container, r), has)
 	}
-	return cmp.Or(f.original(container, r), has)
+	template := recommender.Amount(0)
+	if f.Template != nil {
+		template, _ = f.Template(container, r)
+	}
+	return cmp.Or(f.original(container, r), template, has)
 }
 
 // follow returns how the target of a binding follows the requests, or why it cannot.
 func (h Holds) follow(b Binding, f *Fleet) (*Follower, string) {
-	n := 0
-	for _, other := range h.bindings {
-		if other.Resource == b.Resource {
-			n++
-		}
-	}
-	if n > 1 {
+	if n := h.targets(b.Resource); n > 1 {
 		return nil, fmt.Sprintf("%d targets of CPU utilization scale the workload, and attune changes the target only of one", n)
 	}
 	if _, why := h.scaler(b); why != "" {
 		return nil, why
 	}
+	return h.threshold(b, f)
+}
+
+// targets counts the targets of a resource.
+func (h Holds) targets(r recommender.Resource) (n int) {
+	for _, b := range h.bindings {
+		if b.Resource == r {
+			n++
+		}
+	}
+	return n
+}
+
+// threshold returns a follower with the usage at which the HPA of a binding scales, or why that is not known.
+func (Holds) threshold(b Binding, f *Fleet) (*Follower, string) {
 	present, why := f.present(b.Container, b.Resource)
 	if why != "" {
 		return nil, why
 	}
 	to := &Follower{Binding: b, original: map[string]float64{}, present: present}
 	to.count(f)
-	to.Threshold.Target = b.original()
+	to.Threshold.Target, to.request = b.original(), f.template(present, b.Resource)
 	for container, mean := range present {
 		if original := float64(f.original(container, b.Resource)); original > 0 {
 			to.original[container], mean = original, original
 		}
 		to.Threshold.Request += mean
+	}
+	if b.adopted { // the target belongs to the newest template only
+		to.mixed = to.without != to.Threshold.Request
+		to.without = to.Threshold.Request
 	}
 	return to, ""
 }
@@ -214,14 +296,22 @@ func (h Holds) follows(of request, f *Fleet) (*Follower, string) {
 // refused returns why requests must not depend on another target of a binding; empty: they may. After a rejected change the
 // target still follows the requests that pods have.
 func (h Holds) refused(b Binding, f *Fleet) string {
+	if why := cmp.Or(b.refused, b.foreign); h.mayRetarget && why != "" {
+		return why
+	}
+	return h.unwritable(b, f)
+}
+
+// unwritable returns why attune cannot write the target of a binding at present, also not the original one; empty: it can.
+func (h Holds) unwritable(b Binding, f *Fleet) string {
 	row := resize.TargetRow(f.Tries, b.Object())
 	switch {
 	case !h.mayRetarget:
 		return noRight
-	case b.refused == "" && row != nil && resize.RefusesTarget(*row, f.Now):
+	case row != nil && resize.RefusesTarget(*row, f.Now):
 		return fmt.Sprintf("%s. attune tries again at %s", strings.TrimRight(row.Message, "."), minute(row.Until.Time))
 	}
-	return b.refused
+	return ""
 }
 
 // retarget computes the range of a request in which the HPA keeps the number of replicas, if its target follows. The history
@@ -369,15 +459,4 @@ func (b Binding) original() int32 {
 		return b.Original
 	}
 	return b.Percent
-}
-
-// originals returns the bindings of an HPA with the original targets, or why attune must not change them.
-func (a Autoscalers) originals(hpa *autoscalingv2.HorizontalPodAutoscaler, w workload.Workload) []Binding {
-	bindings := Bindings(hpa, w)
-	for i := range bindings {
-		if b := &bindings[i]; b.Resource == recommender.CPU {
-			a.addTarget(hpa, b, w)
-		}
-	}
-	return bindings
 }
