@@ -28,8 +28,6 @@ type Binding struct {
 	Resource recommender.Resource
 	// Percent is the target utilization in percent of the request; 0 if not known.
 	Percent int32
-	// Index is the place of the metric in the HPA, or of the trigger in the ScaledObject that attune writes.
-	Index int
 	// Original is the target as its user wrote it, in percent of the original request; 0: it is Percent.
 	Original int32
 	// refused is why attune must not change the target, also if the operator may; empty: it may.
@@ -45,6 +43,8 @@ type Binding struct {
 	// foreign is why the original target is not known: another writer changed the target after attune had, or the annotation
 	// is not readable. Empty: it is known.
 	foreign string
+	// path is where the object that attune writes has the target; only set with an annotation.
+	path string
 	// note is the annotation of the object that attune writes. renewed: the live target is a new original one, and the
 	// annotation is to be removed. adopted: a user wrote it together with the request that belongs to it.
 	note             Rewritten
@@ -84,7 +84,7 @@ func bindingsOf(hpa *autoscalingv2.HorizontalPodAutoscaler, w workload.Workload)
 	var bindings []Binding
 	for i := range hpa.Spec.Metrics {
 		if b, ok := binding(&hpa.Spec.Metrics[i]); ok {
-			b.HPA, b.Index = hpa.Name, i
+			b.HPA = hpa.Name
 			bindings = append(bindings, b)
 		}
 	}

@@ -25,10 +25,6 @@ func TestWhichMetricsBindWhichRequests(t *testing.T) {
 	memory := func(container string, percent int32) autoscale.Binding {
 		return autoscale.Binding{HPA: "web", Container: container, Resource: recommender.Memory, Percent: percent}
 	}
-	second := func(b autoscale.Binding) autoscale.Binding {
-		b.Index = 1
-		return b
-	}
 	pods := autoscalingv2.MetricSpec{Type: autoscalingv2.PodsMetricSourceType, Pods: &autoscalingv2.PodsMetricSource{
 		Metric: autoscalingv2.MetricIdentifier{Name: "requests_per_second"}, Target: averageValue("100"),
 	}}
@@ -46,7 +42,7 @@ func TestWhichMetricsBindWhichRequests(t *testing.T) {
 	}{
 		{"CPU utilization", []autoscalingv2.MetricSpec{ofPods("cpu", utilization(70))}, []autoscale.Binding{cpu("", 70)}},
 		{"memory utilization", []autoscalingv2.MetricSpec{ofPods("memory", utilization(75))}, []autoscale.Binding{memory("", 75)}},
-		{"both", []autoscalingv2.MetricSpec{ofPods("cpu", utilization(70)), ofPods("memory", utilization(75))}, []autoscale.Binding{cpu("", 70), second(memory("", 75))}},
+		{"both", []autoscalingv2.MetricSpec{ofPods("cpu", utilization(70)), ofPods("memory", utilization(75))}, []autoscale.Binding{cpu("", 70), memory("", 75)}},
 		{"CPU of one container", []autoscalingv2.MetricSpec{ofContainer("app", "cpu", utilization(60))}, []autoscale.Binding{cpu("app", 60)}},
 		{"memory of one container", []autoscalingv2.MetricSpec{ofContainer("app", "memory", utilization(60))}, []autoscale.Binding{memory("app", 60)}},
 		{"no metrics are 80 % of CPU", nil, []autoscale.Binding{cpu("", 80)}},
@@ -57,7 +53,7 @@ func TestWhichMetricsBindWhichRequests(t *testing.T) {
 		{"a metric of pods", []autoscalingv2.MetricSpec{pods}, nil},
 		{"a metric of an object", []autoscalingv2.MetricSpec{object}, nil},
 		{"an external metric", []autoscalingv2.MetricSpec{external}, nil},
-		{"KEDA with a queue and a CPU trigger", []autoscalingv2.MetricSpec{external, ofPods("cpu", utilization(50))}, []autoscale.Binding{second(cpu("", 50))}},
+		{"KEDA with a queue and a CPU trigger", []autoscalingv2.MetricSpec{external, ofPods("cpu", utilization(50))}, []autoscale.Binding{cpu("", 50)}},
 		{"a resource metric without its source", []autoscalingv2.MetricSpec{{Type: autoscalingv2.ResourceMetricSourceType}}, nil},
 		{"a container metric without its source", []autoscalingv2.MetricSpec{{Type: autoscalingv2.ContainerResourceMetricSourceType}}, nil},
 	} {

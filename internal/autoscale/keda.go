@@ -26,7 +26,7 @@ func ScaledObjectBindings(o *unstructured.Unstructured, w workload.Workload) (bi
 	for i := range list {
 		trigger, _ := list[i].(map[string]any)
 		if b, ok := triggerBinding(trigger); ok {
-			b.HPA, b.ScaledObject, b.Index = hpa, o.GetName(), i
+			b.HPA, b.ScaledObject = hpa, o.GetName()
 			bindings = append(bindings, b)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -95,7 +96,6 @@ func (a Autoscalers) addTarget(hpa *autoscalingv2.HorizontalPodAutoscaler, b *Bi
 			o := &a.ScaledObjects[i]
 			for _, of := range ScaledObjectBindings(o, w) {
 				if o.GetName() == owner && of.metric() == b.metric() && of.Percent > 0 {
-					b.Index = of.Index
 					b.addScaledObject(o, of.Percent)
 				}
 			}
@@ -125,6 +125,7 @@ func (b *Binding) setOriginal(o metav1.Object, kind string) {
 	b.Original, b.foreign = b.live, ""
 	if b.note, b.rewritten = rewrittenOf(o); b.rewritten {
 		b.Original, b.foreign = b.note.original(kind+o.GetName(), b.metric(), b.live)
+		b.path = pathOf(o, b.metric())
 	}
 	if b.live < 1 {
 		b.foreign = cmp.Or(b.foreign, fmt.Sprintf("the target of %s is not set", kind+o.GetName()))
@@ -217,10 +218,52 @@ var continuous = []struct {
 // WriterAnnotation keeps the result of foreignWriter in objects of the cache, which have no managed fields.
 const WriterAnnotation = "attune.io/foreign-writer"
 
+// PathAnnotation keeps in objects of the cache, which do not have all metrics or triggers, where the target is that attune has
+// rewritten.
+const PathAnnotation = "attune.io/target-path"
+
+// paths are the places of targets, as a user could write the annotation, too.
+var paths = regexp.MustCompile(`^/spec/(metrics/[0-9]+/(resource|containerResource)/target/averageUtilization|triggers/[0-9]+/metadata/value)$`)
+
+// pathOf returns where an HPA or ScaledObject has the target of a metric; empty: it has none, or more than one.
+func pathOf(o metav1.Object, metric string) (path string) {
+	if path := o.GetAnnotations()[PathAnnotation]; paths.MatchString(path) {
+		return path
+	}
+	switch o := o.(type) {
+	case *unstructured.Unstructured:
+		path, _ = targetAt(o, metric)
+	case *autoscalingv2.HorizontalPodAutoscaler:
+		for i := range o.Spec.Metrics {
+			b, ok := binding(&o.Spec.Metrics[i])
+			switch {
+			case !ok || b.Resource != recommender.CPU || b.metric() != metric:
+			case path != "":
+				return ""
+			default:
+				path = b.at(i)
+			}
+		}
+	}
+	return path
+}
+
+// at is where an HPA has the target of a binding that is one of its metrics.
+func (b Binding) at(i int) string {
+	if b.Container != "" {
+		return fmt.Sprintf("/spec/metrics/%d/containerResource/target/averageUtilization", i)
+	}
+	return fmt.Sprintf("/spec/metrics/%d/resource/target/averageUtilization", i)
+}
+
 // Marks returns the annotations that an HPA or ScaledObject keeps in the cache; nil: none.
 func Marks(o metav1.Object) (marks map[string]string) {
 	if value, ok := o.GetAnnotations()[OriginalTargetAnnotation]; ok {
 		podview.SetIn(&marks, OriginalTargetAnnotation, value)
+		note, _ := rewrittenOf(o)
+		if path := pathOf(o, note.Metric); path != "" {
+			podview.SetIn(&marks, PathAnnotation, path)
+		}
 	}
 	if writer := foreignWriter(o); writer != "" {
 		podview.SetIn(&marks, WriterAnnotation, writer)
@@ -297,33 +340,21 @@ func (h Holds) leftover(b Binding, paired recommender.Amount) (says string) {
 		return says
 	}
 	kind, name := b.Written()
-	resource, value := "hpa", any(b.Original)
+	resource, live, value := "hpa", any(b.live), any(b.Original)
 	if kind == ScaledObjectKind {
-		resource, value = "scaledobject", strconv.Itoa(int(b.Original))
+		resource, live, value = "scaledobject", strconv.Itoa(int(b.live)), strconv.Itoa(int(b.Original))
 	}
-	operations := []operation{{"replace", b.path(), value}}
-	if !b.noteLost {
-		operations = append(operations, operation{Op: "remove", Path: annotationPath})
+	restore := fmt.Sprintf("kubectl edit %s %s -n %s (set %d %%)", resource, name, h.workload.Namespace, b.Original)
+	if b.path != "" {
+		patch, _ := json.Marshal([]operation{{"test", b.path, live}, {"replace", b.path, value}, {Op: "remove", Path: annotationPath}}) // of strings and numbers
+		restore = fmt.Sprintf("kubectl patch %s %s -n %s --type=json -p='%s'", resource, name, h.workload.Namespace, patch)
 	}
-	patch, _ := json.Marshal(operations) // of strings and numbers
-	restore := fmt.Sprintf("kubectl patch %s %s -n %s --type=json -p='%s'", resource, name, h.workload.Namespace, patch)
 	undo := fmt.Sprintf("kubectl attune undo %s/%s", strings.ToLower(string(h.workload.Kind)), h.workload.Name)
 	if b.live < b.Original { // the pods have higher requests, with which the original target would remove replicas
 		restore, undo = undo, restore
 	}
 	return fmt.Sprintf(". attune changed the target of %s %s from %d %% to %d %% and may not restore it%s. Restore it with %s, and then %s",
 		kind.Kind, name, b.Original, b.live, says, restore, undo)
-}
-
-// path is where the object that attune writes has the target.
-func (b Binding) path() string {
-	switch {
-	case b.owner != "":
-		return fmt.Sprintf("/spec/triggers/%d/metadata/value", b.Index)
-	case b.Container != "":
-		return fmt.Sprintf("/spec/metrics/%d/containerResource/target/averageUtilization", b.Index)
-	}
-	return fmt.Sprintf("/spec/metrics/%d/resource/target/averageUtilization", b.Index)
 }
 
 // Rewrite is a change of the target of an HPA or ScaledObject, together with its annotation.
@@ -431,9 +462,9 @@ func rewrite(o *unstructured.Unstructured, at string, from, to int32, note Rewri
 // targetAt returns where an HPA or ScaledObject has the target of a metric, and the target in percent; 0: it has none, or
 // more than one.
 func targetAt(o *unstructured.Unstructured, metric string) (path string, percent int32) {
-	root, read, owner := "metrics", hpaTarget, ""
+	root, read := "metrics", hpaTarget
 	if o.GetKind() == ScaledObjectKind.Kind {
-		root, read, owner = "triggers", triggerBinding, o.GetName()
+		root, read = "triggers", triggerBinding
 	}
 	field, _, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", root)
 	list, _ := field.([]any)
@@ -445,8 +476,9 @@ func targetAt(o *unstructured.Unstructured, metric string) (path string, percent
 		case path != "":
 			return "", 0
 		default:
-			b.Index, b.owner = i, owner
-			path, percent = b.path(), b.Percent
+			if path, percent = b.at(i), b.Percent; root == "triggers" {
+				path = fmt.Sprintf("/spec/triggers/%d/metadata/value", i)
+			}
 		}
 	}
 	return path, percent

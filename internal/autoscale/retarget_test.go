@@ -366,7 +366,8 @@ func TestTargetThatMayNotBeRestored(t *testing.T) {
 	}
 	const note = `{"metric":"cpu","original":70,"written":85}`
 	const left = "attune changed the target of HorizontalPodAutoscaler web from 70 % to 85 % and may not restore it. New pods get the request that belongs to 85 %. " +
-		`Restore it with kubectl patch hpa web -n shop --type=json -p='[{"op":"replace","path":"/spec/metrics/0/resource/target/averageUtilization","value":70},` +
+		`Restore it with kubectl patch hpa web -n shop --type=json -p='[{"op":"test","path":"/spec/metrics/0/resource/target/averageUtilization","value":85},` +
+		`{"op":"replace","path":"/spec/metrics/0/resource/target/averageUtilization","value":70},` +
 		`{"op":"remove","path":"/metadata/annotations/attune.io~1original-target"}]', and then kubectl attune undo deployment/web`
 	assert.Contains(t, holds(true, note), left)
 	assert.Contains(t, holds(false, note), strings.Replace(left, ". New pods get the request that belongs to 85 %", "", 1))

@@ -132,7 +132,7 @@ func TestScaledObjectsBlockWhatTheyScaleOn(t *testing.T) {
 	}
 	assert.Equal(t, []Binding{
 		{HPA: "keda-hpa-orders", ScaledObject: "orders", Resource: recommender.CPU, Percent: 60},
-		{HPA: "keda-hpa-orders", ScaledObject: "orders", Resource: recommender.Memory, Container: "app", Index: 1},
+		{HPA: "keda-hpa-orders", ScaledObject: "orders", Resource: recommender.Memory, Container: "app"},
 	}, of(`{scaleTargetRef: {name: web}, triggers: [{type: cpu, metricType: Utilization, metadata: {value: "60"}}, {type: memory, metadata: {type: Utilization, value: x, containerName: app}}]}`))
 	for _, none := range []string{
 		`{scaleTargetRef: {name: web}, triggers: [{type: cpu, metricType: AverageValue, metadata: {value: 500m}}]}`,
