@@ -102,6 +102,9 @@ func (h *Holds) findFollower(f *Fleet) {
 // renew finds targets of users that are new original ones, although the annotation has another one: a user wrote the target
 // together with the request of the template that belongs to it, or no pod has a request that attune changed.
 func (h *Holds) renew(f *Fleet) {
+	if !h.Retargeted() {
+		return
+	}
 	h.bindings = slices.Clone(h.bindings)
 	for i := range h.bindings {
 		b := &h.bindings[i]
