@@ -304,9 +304,6 @@ func (c *Controller) changeTarget(ctx context.Context, w *tuning.View, f *autosc
 	}
 	kind, name := f.Written()
 	change, err := c.writeTarget(ctx, w, f, to, last, trial...)
-	if len(trial) > 0 && noDryRun(err) {
-		err = fmt.Errorf("%w. Set its sideEffects to None or NoneOnDryRun: attune raises a request only after a dry run of the lower target", err)
-	}
 	switch {
 	case apierrors.IsConflict(err): // the next pass decides on what another writer wrote
 		last.why, last.until = "", w.Now.Add(time.Second)
@@ -395,7 +392,11 @@ func (c *Controller) writeTarget(ctx context.Context, w *tuning.View, f *autosca
 			writerOf(object), last.to, change.From, again.UTC().Format(time.RFC3339)), again}
 	}
 	patch := client.RawPatch(types.JSONPatchType, change.Patch)
-	return change, c.Client.Patch(ctx, object, patch, append(trial, client.FieldOwner(podview.FieldManager))...)
+	err = c.Client.Patch(ctx, object, patch, append(trial, client.FieldOwner(podview.FieldManager))...)
+	if noDryRun(err) {
+		err = fmt.Errorf("%w. Set its sideEffects to None or NoneOnDryRun: attune raises a request only after a dry run of the lower target", err)
+	}
+	return change, err
 }
 
 // writerOf names the field manager other than attune that wrote the targets of an object last.

@@ -112,7 +112,7 @@ func (h Holds) On(container string, r recommender.Resource) *recommender.Hold {
 	kept := h.kept[request{container, r}]
 	for _, b := range h.on(request{container, r}) {
 		if kept.proof == nil {
-			return &recommender.Hold{Resource: r, Reason: resize.ReasonHPA, Message: b.because(kept.why) + kept.fix(r) + h.leftover(b, kept.paired)}
+			return &recommender.Hold{Resource: r, Reason: resize.ReasonHPA, Message: b.because(kept.why) + kept.fix(r) + leftover(&h, b, kept.paired)}
 		}
 	}
 	return nil
@@ -147,7 +147,7 @@ func (h Holds) Equal(other Holds) bool {
 
 // Retargeted reports whether attune has changed the target of an HPA of the workload.
 func (h Holds) Retargeted() bool {
-	return slices.ContainsFunc(h.bindings, func(b Binding) bool { return b.rewritten })
+	return slices.ContainsFunc(h.bindings, func(b Binding) bool { return b.object.rewritten })
 }
 
 // VPA returns the name of the VerticalPodAutoscaler that sizes the workload; empty if there is no such VPA.

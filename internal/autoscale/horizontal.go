@@ -34,25 +34,31 @@ type Binding struct {
 	refused string
 	// Gone is since when the HPA no longer scales the workload, in UTC; zero: it does.
 	Gone time.Time
+	// object is what is known of the object that attune writes.
+	object writtenObject
+	// fixed: the HPA cannot change the number of replicas at present, and attune has changed its target.
+	fixed bool
+}
+
+// writtenObject is the HPA or ScaledObject whose target attune writes.
+type writtenObject struct {
 	// owner is the ScaledObject from which KEDA creates the HPA; empty: a user created the HPA.
 	owner string
-	// live is the target of the object that attune writes, which Percent follows.
+	// live is its target, which Percent follows.
 	live int32
 	// rewritten: attune has changed the target, or a user since then.
 	rewritten bool
 	// foreign is why the original target is not known: another writer changed the target after attune had, or the annotation
 	// is not readable. Empty: it is known.
 	foreign string
-	// path is where the object that attune writes has the target; only set with an annotation.
+	// path is where the target is; only set with an annotation.
 	path string
-	// note is the annotation of the object that attune writes. renewed: the live target is a new original one, and the
-	// annotation is to be removed. adopted: a user wrote it together with the request that belongs to it.
+	// note is the annotation. renewed: the live target is a new original one, and the annotation is to be removed. adopted: a
+	// user wrote it together with the request that belongs to it.
 	note             Rewritten
 	renewed, adopted bool
-	// request is the request of a pod to which Original belongs, in millicores; 0: not known.
+	// request is the request of a pod to which the original target belongs, in millicores; 0: not known.
 	request int64
-	// fixed: the HPA cannot change the number of replicas at present, and attune has changed its target.
-	fixed bool
 	// noteLost: only the annotation was removed. The recommendation still has the original target.
 	noteLost bool
 }

@@ -81,17 +81,17 @@ func (a Autoscalers) originals(hpa *autoscalingv2.HorizontalPodAutoscaler, w wor
 		}
 		bindings[i].fixed = fixed(hpa)
 	}
-	return slices.DeleteFunc(bindings, func(b Binding) bool { return b.fixed && (!b.rewritten || b.foreign != "") })
+	return slices.DeleteFunc(bindings, func(b Binding) bool { return b.fixed && (!b.object.rewritten || b.object.foreign != "") })
 }
 
 // addTarget adds to a binding of an HPA its original target and the object that attune writes: the HPA, or its ScaledObject.
 func (a Autoscalers) addTarget(hpa *autoscalingv2.HorizontalPodAutoscaler, b *Binding, w workload.Workload) {
 	if owner := scaledObjectOf(hpa); owner == "" {
-		b.live = b.Percent
+		b.object.live = b.Percent
 		b.setOriginal(hpa, hpaKind)
 	} else {
-		b.owner, b.live, b.Original = owner, b.Percent, b.Percent
-		b.foreign = fmt.Sprintf("%s of HorizontalPodAutoscaler %s has no such target", scaledObjectKind+owner, hpa.Name)
+		b.object.owner, b.object.live, b.Original = owner, b.Percent, b.Percent
+		b.object.foreign = fmt.Sprintf("%s of HorizontalPodAutoscaler %s has no such target", scaledObjectKind+owner, hpa.Name)
 		for i := range a.ScaledObjects {
 			o := &a.ScaledObjects[i]
 			for _, of := range ScaledObjectBindings(o, w) {
@@ -113,22 +113,22 @@ func (a Autoscalers) addTarget(hpa *autoscalingv2.HorizontalPodAutoscaler, b *Bi
 
 // addScaledObject adds the ScaledObject that attune writes, with its target.
 func (b *Binding) addScaledObject(o *unstructured.Unstructured, live int32) {
-	b.owner, b.live = o.GetName(), live
+	b.object.owner, b.object.live = o.GetName(), live
 	b.setOriginal(o, scaledObjectKind)
 	if writer := foreignWriter(o); writer != "" {
-		b.refused = writtenBack(scaledObjectKind+b.owner, writer)
+		b.refused = writtenBack(scaledObjectKind+b.object.owner, writer)
 	}
 }
 
 // setOriginal sets the original target of the object that is written, or why that is not known.
 func (b *Binding) setOriginal(o metav1.Object, kind string) {
-	b.Original, b.foreign = b.live, ""
-	if b.note, b.rewritten = rewrittenOf(o); b.rewritten {
-		b.Original, b.foreign = b.note.original(kind+o.GetName(), b.metric(), b.live)
-		b.path = pathOf(o, b.metric())
+	b.Original, b.object.foreign = b.object.live, ""
+	if b.object.note, b.object.rewritten = rewrittenOf(o); b.object.rewritten {
+		b.Original, b.object.foreign = b.object.note.original(kind+o.GetName(), b.metric(), b.object.live)
+		b.object.path = pathOf(o, b.metric())
 	}
-	if b.live < 1 {
-		b.foreign = cmp.Or(b.foreign, fmt.Sprintf("the target of %s is not set", kind+o.GetName()))
+	if b.object.live < 1 {
+		b.object.foreign = cmp.Or(b.object.foreign, fmt.Sprintf("the target of %s is not set", kind+o.GetName()))
 	}
 }
 
@@ -302,8 +302,8 @@ func foreignWriter(o metav1.Object) string {
 
 // Written returns the object whose target attune writes for an HPA: the HPA, or its ScaledObject.
 func (b Binding) Written() (schema.GroupVersionKind, string) {
-	if b.owner != "" {
-		return ScaledObjectKind, b.owner
+	if b.object.owner != "" {
+		return ScaledObjectKind, b.object.owner
 	}
 	return autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"), b.HPA
 }
@@ -316,7 +316,7 @@ func (b Binding) Object() string {
 
 // Live returns the target of the object that attune writes, in percent. KEDA copies the one of a ScaledObject to its HPA
 // (Percent) a moment later.
-func (f *Follower) Live() int32 { return f.live }
+func (f *Follower) Live() int32 { return f.object.live }
 
 // Counts reports whether the HPA divides by the request of a container.
 func (f *Follower) Counts(container string) bool { return f.binds(container, f.Resource) }
@@ -329,32 +329,32 @@ func (h Holds) Await(why string) Holds {
 
 // leftover says which request new pods get because attune cannot change the target of a binding at present (paired), and how a
 // user restores the target if attune has no right to; empty: neither applies.
-func (h Holds) leftover(b Binding, paired recommender.Amount) (says string) {
-	if !b.rewritten || b.foreign != "" || b.Original == b.live {
+func leftover(h *Holds, b Binding, paired recommender.Amount) (says string) {
+	if !b.object.rewritten || b.object.foreign != "" || b.Original == b.object.live {
 		return ""
 	}
 	if paired > 0 {
-		says = fmt.Sprintf(". New pods get the request that belongs to %d %%", b.live)
+		says = fmt.Sprintf(". New pods get the request that belongs to %d %%", b.object.live)
 	}
 	if h.mayRetarget {
 		return says
 	}
 	kind, name := b.Written()
-	resource, live, value := "hpa", any(b.live), any(b.Original)
+	resource, live, value := "hpa", any(b.object.live), any(b.Original)
 	if kind == ScaledObjectKind {
-		resource, live, value = "scaledobject", strconv.Itoa(int(b.live)), strconv.Itoa(int(b.Original))
+		resource, live, value = "scaledobject", strconv.Itoa(int(b.object.live)), strconv.Itoa(int(b.Original))
 	}
 	restore := fmt.Sprintf("kubectl edit %s %s -n %s (set %d %%)", resource, name, h.workload.Namespace, b.Original)
-	if b.path != "" {
-		patch, _ := json.Marshal([]operation{{"test", b.path, live}, {"replace", b.path, value}, {Op: "remove", Path: annotationPath}}) // of strings and numbers
+	if b.object.path != "" {
+		patch, _ := json.Marshal([]operation{{"test", b.object.path, live}, {"replace", b.object.path, value}, {Op: "remove", Path: annotationPath}}) // of strings and numbers
 		restore = fmt.Sprintf("kubectl patch %s %s -n %s --type=json -p='%s'", resource, name, h.workload.Namespace, patch)
 	}
 	undo := fmt.Sprintf("kubectl attune undo %s/%s", strings.ToLower(string(h.workload.Kind)), h.workload.Name)
-	if b.live < b.Original { // the pods have higher requests, with which the original target would remove replicas
+	if b.object.live < b.Original { // the pods have higher requests, with which the original target would remove replicas
 		restore, undo = undo, restore
 	}
 	return fmt.Sprintf(". attune changed the target of %s %s from %d %% to %d %% and may not restore it%s. Restore it with %s, and then %s",
-		kind.Kind, name, b.Original, b.live, says, restore, undo)
+		kind.Kind, name, b.Original, b.object.live, says, restore, undo)
 }
 
 // Rewrite is a change of the target of an HPA or ScaledObject, together with its annotation.
@@ -373,15 +373,7 @@ func (b Binding) Rewrite(o *unstructured.Unstructured, to int32) (*Rewrite, erro
 	if live < 1 || o.GetDeletionTimestamp() != nil {
 		return nil, fmt.Errorf("%s has no target of %s utilization any more, or more than one", name, b.metric())
 	}
-	original, why := live, ""
-	note, noted := rewrittenOf(o)
-	switch {
-	case noted && b.renewed && note == b.note && live == b.live:
-	case noted:
-		original, why = note.original(name, b.metric(), live)
-	case b.noteLost && live == b.live:
-		original = b.Original
-	}
+	original, request, why := b.originalIn(o, name, live)
 	switch {
 	case why != "":
 		return nil, errors.New(why)
@@ -393,7 +385,21 @@ func (b Binding) Rewrite(o *unstructured.Unstructured, to int32) (*Rewrite, erro
 	case foreignWriter(o) != "":
 		return nil, errors.New(writtenBack(name, foreignWriter(o)))
 	}
-	return rewrite(o, at, live, to, Rewritten{b.metric(), original, to, cmp.Or(b.request, note.Request)})
+	return rewrite(o, at, live, to, Rewritten{b.metric(), original, to, cmp.Or(b.object.request, request)})
+}
+
+// originalIn returns the original target of an object as just read, with the request of the annotation, or why it is not known.
+func (b Binding) originalIn(o *unstructured.Unstructured, name string, live int32) (original int32, request int64, why string) {
+	note, noted := rewrittenOf(o)
+	original, same := live, live == b.object.live
+	switch {
+	case noted && b.object.renewed && note == b.object.note && same:
+	case noted:
+		original, why = note.original(name, b.metric(), live)
+	case b.object.noteLost && same:
+		original = b.Original
+	}
+	return original, note.Request, why
 }
 
 // Restore returns the change that gives an object its original target back and removes the annotation; nil: it has none.

@@ -63,14 +63,14 @@ func (h Holds) Paired(container string, r recommender.Resource) recommender.Amou
 // pair computes Paired.
 func (h Holds) pair(of request, f *Fleet) recommender.Amount {
 	b := h.on(of)[0]
-	if of.resource != recommender.CPU || !b.rewritten || b.foreign != "" || b.live == b.original() || !h.retargets(of, f) || h.unwritable(b, f) == "" || h.targets(b.Resource) > 1 {
+	if of.resource != recommender.CPU || !b.object.rewritten || b.object.foreign != "" || b.object.live == b.original() || !h.retargets(of, f) || h.unwritable(b, f) == "" || targetsOf(h.bindings, b.Resource) > 1 {
 		return 0
 	}
-	to, why := h.threshold(b, f)
+	to, why := f.threshold(b)
 	if why != "" || to.original[of.container] == 0 {
 		return 0
 	}
-	pod := 100 * to.Threshold.Usage() / float64(b.live)
+	pod := 100 * to.Threshold.Usage() / float64(b.object.live)
 	_, paired := f.share(replicas.Kept{Least: pod, Greatest: pod}, of, to.present)
 	return paired
 }
@@ -80,46 +80,55 @@ func (h Holds) pair(of request, f *Fleet) recommender.Amount {
 // the original one.
 func (h *Holds) findFollower(f *Fleet) {
 	h.follower, h.tried = nil, nil
-	h.renew(f)
+	if h.Retargeted() {
+		h.bindings = f.renewed(h.bindings)
+	}
 	for _, b := range h.bindings {
 		follows := func(c string) bool {
 			return b.binds(c, recommender.CPU) && f.retargets(c, recommender.CPU) && f.original(c, recommender.CPU) > 0
 		}
-		if !h.mayRetarget || b.Resource != recommender.CPU || b.foreign != "" || !b.rewritten && !slices.ContainsFunc(f.sized, follows) {
+		if !h.mayRetarget || b.Resource != recommender.CPU || b.object.foreign != "" || !b.object.rewritten && !slices.ContainsFunc(f.sized, follows) {
 			continue
 		}
 		to, why := h.follow(b, f)
 		switch {
 		case why == "" && b.refused == "":
 			h.follower, h.tried = to, to
-		case b.rewritten:
-			h.follower = &Follower{Binding: b, Threshold: replicas.Threshold{Target: b.original()}, back: true, mixed: b.adopted}
+		case b.object.rewritten:
+			h.follower = &Follower{Binding: b, Threshold: replicas.Threshold{Target: b.original()}, back: true, mixed: b.object.adopted}
 			h.follower.count(f)
 		}
 	}
 }
 
-// renew finds targets of users that are new original ones, although the annotation has another one: a user wrote the target
-// together with the request of the template that belongs to it, or no pod has a request that attune changed.
-func (h *Holds) renew(f *Fleet) {
-	if !h.Retargeted() {
-		return
+// renewed returns bindings with the targets of users that are new original ones, although the annotation has another one: a
+// user wrote the target together with the request of the template that belongs to it, or no pod has a request that attune
+// changed.
+func (f *Fleet) renewed(bindings []Binding) []Binding {
+	return podview.Map(bindings, func(b Binding) Binding {
+		if !b.object.rewritten || b.object.noteLost || b.object.live < 1 {
+			return b
+		}
+		b.object.adopted = f.adopted(&b)
+		if b.object.adopted || b.object.foreign != "" && targetsOf(bindings, b.Resource) == 1 && f.untouched(&b) {
+			b.object.renewed, b.object.foreign, b.Original = true, "", b.object.live
+		}
+		return b
+	})
+}
+
+// adopted reports whether a user wrote the live target of a binding together with the request that belongs to it.
+func (f *Fleet) adopted(b *Binding) bool {
+	note := b.object.note
+	if !note.valid() || note.Request == 0 || note.Metric != b.metric() || note.Original == b.object.live {
+		return false
 	}
-	h.bindings = slices.Clone(h.bindings)
-	for i := range h.bindings {
-		b := &h.bindings[i]
-		if !b.rewritten || b.noteLost || b.live < 1 {
-			continue
-		}
-		to, why := h.threshold(*b, f)
-		if why == "" && b.note.valid() && b.note.Metric == b.metric() && b.live != b.note.Original {
-			was := replicas.Threshold{Target: b.note.Original, Request: float64(b.note.Request)}
-			b.adopted = b.note.Request > 0 && to.request > 0 && to.request != b.note.Request && was.At(float64(to.request)) == b.live
-		}
-		if b.adopted || b.foreign != "" && h.targets(b.Resource) == 1 && f.untouched(b) {
-			b.renewed, b.foreign, b.Original = true, "", b.live
-		}
+	to, why := f.threshold(*b)
+	if why != "" || to.object.request == 0 || to.object.request == note.Request {
+		return false
 	}
+	was := replicas.Threshold{Target: note.Original, Request: float64(note.Request)}
+	return was.At(float64(to.object.request)) == b.object.live
 }
 
 // untouched reports whether all running pods have the requests of a binding that they have without attune.
@@ -142,7 +151,7 @@ func (f *Fleet) untouched(b *Binding) bool {
 
 // Settled reports whether nothing is left of attune's changes but the annotation, if the target is needed.
 func (f *Follower) Settled(needed int32) bool {
-	return f.rewritten && !f.noteLost && !f.mixed && needed == f.live && needed == f.Threshold.Target
+	return f.object.rewritten && !f.object.noteLost && !f.mixed && needed == f.object.live && needed == f.Threshold.Target
 }
 
 // count sets the mean requests of the pods that the HPA counts: those that they have, and those that they had without attune.
@@ -203,18 +212,18 @@ func (f *Fleet) before(pod *corev1.Pod, container string, r recommender.Resource
 
 // follow returns how the target of a binding follows the requests, or why it cannot.
 func (h Holds) follow(b Binding, f *Fleet) (*Follower, string) {
-	if n := h.targets(b.Resource); n > 1 {
+	if n := targetsOf(h.bindings, b.Resource); n > 1 {
 		return nil, fmt.Sprintf("%d targets of CPU utilization scale the workload, and attune changes the target only of one", n)
 	}
 	if _, why := h.scaler(b); why != "" {
 		return nil, why
 	}
-	return h.threshold(b, f)
+	return f.threshold(b)
 }
 
-// targets counts the targets of a resource.
-func (h Holds) targets(r recommender.Resource) (n int) {
-	for _, b := range h.bindings {
+// targetsOf counts the targets of a resource.
+func targetsOf(bindings []Binding, r recommender.Resource) (n int) {
+	for _, b := range bindings {
 		if b.Resource == r {
 			n++
 		}
@@ -223,21 +232,21 @@ func (h Holds) targets(r recommender.Resource) (n int) {
 }
 
 // threshold returns a follower with the usage at which the HPA of a binding scales, or why that is not known.
-func (Holds) threshold(b Binding, f *Fleet) (*Follower, string) {
+func (f *Fleet) threshold(b Binding) (*Follower, string) {
 	present, why := f.present(b.Container, b.Resource)
 	if why != "" {
 		return nil, why
 	}
 	to := &Follower{Binding: b, original: map[string]float64{}, present: present}
 	to.count(f)
-	to.Threshold.Target, to.request = b.original(), f.template(present, b.Resource)
+	to.Threshold.Target, to.object.request = b.original(), f.template(present, b.Resource)
 	for container, mean := range present {
 		if original := float64(f.original(container, b.Resource)); original > 0 {
 			to.original[container], mean = original, original
 		}
 		to.Threshold.Request += mean
 	}
-	if b.adopted { // the target belongs to the newest template only
+	if b.object.adopted { // the target belongs to the newest template only
 		to.mixed = to.without != to.Threshold.Request
 		to.without = to.Threshold.Request
 	}
@@ -252,7 +261,7 @@ func (f *Follower) At(request float64) int32 {
 		to = replicas.Threshold{Target: to, Request: f.without}.At(request)
 	}
 	if f.back {
-		return max(min(f.Threshold.Target, f.live), min(to, max(f.Threshold.Target, f.live)))
+		return max(min(f.Threshold.Target, f.object.live), min(to, max(f.Threshold.Target, f.object.live)))
 	}
 	return to
 }
@@ -299,7 +308,7 @@ func (h Holds) follows(of request, f *Fleet) (*Follower, string) {
 // refused returns why requests must not depend on another target of a binding; empty: they may. After a rejected change the
 // target still follows the requests that pods have.
 func (h Holds) refused(b Binding, f *Fleet) string {
-	if why := cmp.Or(b.refused, b.foreign); h.mayRetarget && why != "" {
+	if why := cmp.Or(b.refused, b.object.foreign); h.mayRetarget && why != "" {
 		return why
 	}
 	return h.unwritable(b, f)
@@ -393,7 +402,7 @@ func (h Holds) retargets(of request, f *Fleet) bool {
 
 // moves reports whether the target of the HPA of a request changes at present, because attune has changed it before.
 func (h Holds) moves(of request) bool {
-	return h.follower != nil && h.follower.rewritten && h.follower.binds(of.container, of.resource)
+	return h.follower != nil && h.follower.object.rewritten && h.follower.binds(of.container, of.resource)
 }
 
 // settle leaves either ranges with a target that follows, or ranges that hold for the present target only and no follower.
@@ -401,7 +410,7 @@ func (h *Holds) settle() {
 	if h.follower == nil {
 		return
 	}
-	fixed, follows := []request{}, h.follower.rewritten
+	fixed, follows := []request{}, h.follower.object.rewritten
 	for of, v := range h.kept {
 		if v.proof != nil && h.follower.binds(of.container, of.resource) {
 			if follows = follows || v.proof.Follower != nil; v.proof.Follower == nil {
