@@ -118,8 +118,8 @@ type HPABinding struct {
 	// OriginalPercent is the target that a user wrote, if attune changed it (cpu.hpa: Retarget). Not set: it is percent.
 	// +optional
 	OriginalPercent int32 `json:"originalPercent,omitempty"`
-	// RecommendedPercent is the target that belongs to the recommended request, if attune may not write it (cpu.hpa:
-	// Retarget): change both together. Not set: it is percent, or attune writes it.
+	// RecommendedPercent is the target that belongs to the recommended request (cpu.hpa: Retarget): in a manifest, change
+	// both together. Not set: it is the one that a user wrote.
 	// +optional
 	RecommendedPercent int32 `json:"recommendedPercent,omitempty"`
 	// MinReplicas of the HPA, if cpu.hpa or memory.hpa is Keep or Retarget.

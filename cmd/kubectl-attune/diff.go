@@ -18,7 +18,7 @@ func newDiff(env *environment) *cobra.Command {
 			"workloads in Git.\n\n" +
 			"The exit code is 2 if there are differences. Blocked resources and changes of 10 % or less are not\n" +
 			"shown; recommendations shows both. With cpu.hpa: Retarget, a CPU request is shown together with the\n" +
-			"target of its HorizontalPodAutoscaler if attune may not change that target, as with Argo CD or Flux.",
+			"target of its HorizontalPodAutoscaler that belongs to it. Change both together.",
 		Example:           "  kubectl attune diff -n shop\n  kubectl attune diff deployment/web -o json",
 		ValidArgsFunction: env.completesWorkloads(0),
 		RunE:              func(cmd *cobra.Command, args []string) error { return runDiff(cmd.Context(), env, args) },

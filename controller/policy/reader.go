@@ -44,7 +44,7 @@ func (r reader) view(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomme
 		Status:   rec.Status, Blocked: holds.On, HPABindings: holds.Stored(), Now: pass.now,
 	}
 	if keeping(pass, w, holds) {
-		v.Kept, v.Proposed = holds.Kept, holds.Proposed
+		v.Kept, v.Proposed, v.Paired = holds.Kept, holds.Proposed, holds.Paired
 	}
 	v.Largest, v.Gone = r.bound(ctx, pass, rec, w)
 	v.Placement = placementOf(w.Template)
@@ -109,7 +109,7 @@ func (r reader) keep(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomme
 	}
 	return holds.Keep(sized, rec.Spec.Containers, autoscale.Fleet{
 		Keeps: pass.settings.KeepsReplicas, Retargets: pass.settings.Retargets, Pods: pods, Tries: rec.Status.Tries, Read: complete, Now: pass.now,
-		Original: targets.OriginalRequests(targets.View{Workload: w, Settings: pass.settings, Status: rec.Status}),
+		Original: targets.OriginalRequests(targets.View{Workload: w, Settings: pass.settings, Status: rec.Status}), Template: targets.TemplateRequests(w),
 		Past: func(container string, of recommender.Resource) autoscale.Past {
 			key := pass.key(w, container)
 			known := r.history.Covered(key, of)
@@ -119,9 +119,9 @@ func (r reader) keep(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomme
 	})
 }
 
-// keeping reports whether the setting Keep or Retarget matters to the workload.
+// keeping reports whether the setting Keep or Retarget matters to the workload, or did when attune changed a target.
 func keeping(pass pass, w workload.Workload, holds autoscale.Holds) bool {
-	return pass.settings.KeepsAnyReplicas() && holds.Keeping(targets.SizedNames(w.Template, pass.settings), pass.settings.KeepsReplicas)
+	return holds.Retargeted() || pass.settings.KeepsAnyReplicas() && holds.Keeping(targets.SizedNames(w.Template, pass.settings), pass.settings.KeepsReplicas)
 }
 
 // limitsInForce returns the memory limits of the workload's running pods; nil: they do not matter, or are not known.

@@ -130,7 +130,7 @@ func (c *Controller) observeAutoscalers(ctx context.Context, w *tuning.View) *re
 	}
 	w.Autoscalers = w.Autoscalers.WithStored(w.Rec.Spec.HPABindings, w.Now).WithKept(w.Rec.Spec.Containers, autoscale.Fleet{
 		Keeps: settings.KeepsReplicas, Retargets: settings.Retargets, Pods: w.Pods, Tries: w.Rec.Status.Tries, Now: w.Now,
-		Original: original, Before: func(pod *corev1.Pod, container string, of recommender.Resource) recommender.Amount {
+		Original: original, Template: targets.TemplateRequests(*w.Workload), Before: func(pod *corev1.Pod, container string, of recommender.Resource) recommender.Amount {
 			size, _ := podview.TemplateSize(w.Workload.Template, container)
 			return cmp.Or(requestBefore(pod, container, of, w.Rec.Status.Originals), size[of].Request)
 		},

@@ -81,14 +81,18 @@ type targetWait struct {
 // lowered. In between it is too high, which the HPA's window for scaling down covers.
 func (c *Controller) followTarget(ctx context.Context, w *tuning.View, d tuning.Decision) (wait targetWait) {
 	f := w.Autoscalers.Follower()
-	if f == nil || !begins(d, f) && !followed(w, f) {
+	if f == nil {
 		return wait
 	}
 	needed, key := f.At(f.Request(lowestRequests(w, d))), client.ObjectKeyFromObject(w.Rec)
+	settled := f.Settled(needed) && !hasOriginal(w, f)
+	if !settled && !begins(d, f) && !followed(w, f) {
+		return wait
+	}
 	switch left := c.memory.stored.staysRaised(key, f.Live(), needed, needed == f.Threshold.Target, w.Now); {
 	case left > 0:
 		wait.again = left
-	case needed != f.Live():
+	case needed != f.Live(), settled:
 		wait.why = c.changeTarget(ctx, w, f, needed)
 		if wait.again = c.memory.stored.targets.Of(key).until.Sub(w.Now); wait.again <= 0 {
 			wait.again = targetEvery
@@ -112,6 +116,13 @@ func followed(w *tuning.View, f *autoscale.Follower) bool {
 	return f.Live() != f.Threshold.Target || len(w.Rec.Status.Records) > 0 || slices.ContainsFunc(w.Pods, func(pod *corev1.Pod) bool {
 		_, seeded := pod.Annotations[v1alpha1.SeededAnnotation]
 		return seeded || !podview.ResizedByAttune(pod).IsZero()
+	})
+}
+
+// hasOriginal reports whether the policy loop has stored another original target. Without the annotation, it would count.
+func hasOriginal(w *tuning.View, f *autoscale.Follower) bool {
+	return slices.ContainsFunc(w.Rec.Spec.HPABindings, func(b v1alpha1.HPABinding) bool {
+		return b.HPA == f.HPA && b.Container == f.Container && b.Resource == f.Resource.String() && b.OriginalPercent > 0
 	})
 }
 
@@ -145,7 +156,7 @@ func (x *stored) staysRaised(key types.NamespacedName, live, needed int32, origi
 // run finds out whether the target can be lowered afterwards: otherwise the HPA would have too few replicas.
 func (c *Controller) tryTarget(ctx context.Context, w *tuning.View, f *autoscale.Follower, d tuning.Decision) (why string) {
 	last := c.memory.stored.targets.Of(client.ObjectKeyFromObject(w.Rec))
-	if left := last.until.Sub(w.Now); last.why != "" && left > 0 && left <= rejectedLast {
+	if last.waits(w.Now) && last.why != "" {
 		return last.why
 	}
 	pods := slices.Clone(w.Pods)
@@ -217,6 +228,11 @@ func (x *stored) rememberTarget(w *tuning.View, f *autoscale.Follower, s *v1alph
 	return max(row.Until.Sub(w.Now), last.until.Sub(w.Now), targetEvery)
 }
 
+// noDryRun reports whether an admission webhook rejects all dry runs, because its configuration does not exclude side effects.
+func noDryRun(err error) bool {
+	return apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "does not support dry run")
+}
+
 // lasts reports whether an answer is likely to stay the same: of the API server's rights, validation or a webhook, or after
 // several tries.
 func lasts(err error, wait time.Duration) bool {
@@ -283,7 +299,7 @@ func revertBegins(w *tuning.View, d tuning.Decision, record v1alpha1.ResizeRecor
 func (c *Controller) changeTarget(ctx context.Context, w *tuning.View, f *autoscale.Follower, to int32, trial ...client.PatchOption) (why string) {
 	key := client.ObjectKeyFromObject(w.Rec)
 	last := c.memory.stored.targets.Of(key)
-	if left := last.until.Sub(w.Now); left > 0 && left <= rejectedLast { // more is of a clock that was wrong
+	if last.waits(w.Now) {
 		return last.why
 	}
 	kind, name := f.Written()
@@ -313,7 +329,7 @@ func (c *Controller) changeTarget(ctx context.Context, w *tuning.View, f *autosc
 		return ""
 	}
 	last.why, last.until, last.wait, last.accepted, last.rejected = "", time.Time{}, 0, w.Now, resize.RejectedTarget{}
-	if len(trial) > 0 {
+	if len(trial) > 0 || change.From == to { // a trial, or only the annotation
 		c.memory.stored.targets.Put(key, last)
 		return ""
 	}
@@ -329,6 +345,12 @@ func (c *Controller) changeTarget(ctx context.Context, w *tuning.View, f *autosc
 	c.Events.Send(w.Rec, nil, event.Normal(v1alpha1.EventTargetChanged, "Changed the target CPU utilization of %s %s from %d %% to %d %%, because the pods request %s on average",
 		kind.Kind, name, change.From, change.To, recommender.Format(recommender.CPU, recommender.Amount(f.Request(w.Pods)))))
 	return ""
+}
+
+// waits reports whether the target is not changed yet because of the last answer.
+func (t targetChange) waits(now time.Time) bool {
+	left := t.until.Sub(now)
+	return left > 0 && left <= rejectedLast // more is of a clock that was wrong
 }
 
 // setBackError says that another writer set a target back.
@@ -365,12 +387,16 @@ func (c *Controller) writeTarget(ctx context.Context, w *tuning.View, f *autosca
 	if change == nil || err != nil {
 		return nil, err
 	}
-	if again := last.rests(change.From, to); last.wasSetBack(change.From, w.Now) && w.Now.Before(again) {
+	if again := last.rests(change.From, to); change.From != to && last.wasSetBack(change.From, w.Now) && w.Now.Before(again) {
 		return nil, setBackError{fmt.Errorf("%s set it back from %d %% to %d %% after attune had changed it; attune waits until %s. Let only one of the two write it",
 			writerOf(object), last.to, change.From, again.UTC().Format(time.RFC3339)), again}
 	}
 	patch := client.RawPatch(types.JSONPatchType, change.Patch)
-	return change, c.Client.Patch(ctx, object, patch, append(trial, client.FieldOwner(podview.FieldManager))...)
+	err = c.Client.Patch(ctx, object, patch, append(trial, client.FieldOwner(podview.FieldManager))...)
+	if noDryRun(err) {
+		err = fmt.Errorf("%w. Set its sideEffects to None or NoneOnDryRun: attune raises a request only after a dry run of the lower target", err)
+	}
+	return change, err
 }
 
 // writerOf names the field manager other than attune that wrote the targets of an object last.

@@ -56,7 +56,7 @@ type Autoscalers struct {
 // Of returns the holds of the autoscalers on a workload. The order of the result depends on names only, so equal
 // autoscalers give equal holds.
 func (a Autoscalers) Of(w workload.Workload) Holds {
-	h := Holds{mayRetarget: a.MayRetarget}
+	h := Holds{mayRetarget: a.MayRetarget, workload: w.Identity}
 	for i := range a.HPAs {
 		h.bindings = append(h.bindings, a.originals(&a.HPAs[i], w)...)
 		if ofHPA(&a.HPAs[i]).names(w) && !fixed(&a.HPAs[i]) {
@@ -72,6 +72,7 @@ func (a Autoscalers) Of(w workload.Workload) Holds {
 	for i := range a.ScaledObjects {
 		for _, b := range ScaledObjectBindings(&a.ScaledObjects[i], w) {
 			if !slices.ContainsFunc(h.bindings, b.same) {
+				b.addScaledObject(&a.ScaledObjects[i], b.Percent)
 				b.refused = fmt.Sprintf("ScaledObject %s has no HorizontalPodAutoscaler %s with this target", b.ScaledObject, b.HPA)
 				h.bindings = append(h.bindings, b)
 			}
@@ -101,6 +102,8 @@ type Holds struct {
 	bounds knownBounds
 	// kept are the requests for which a range was searched (Keep).
 	kept map[request]verdict
+	// workload is the one that is held.
+	workload workload.Identity
 	// mayRetarget is Autoscalers.MayRetarget. follower is the target that follows the requests (Follower).
 	mayRetarget bool
 	// tried is the follower, also if all ranges are for a target that does not change.
@@ -117,7 +120,7 @@ func (h Holds) On(container string, r recommender.Resource) *recommender.Hold {
 	kept := h.kept[request{container, r}]
 	for _, b := range h.on(request{container, r}) {
 		if kept.proof == nil {
-			return &recommender.Hold{Resource: r, Reason: resize.ReasonHPA, Message: b.because(kept.why) + kept.fix(r) + h.leftover(b)}
+			return &recommender.Hold{Resource: r, Reason: resize.ReasonHPA, Message: b.because(kept.why) + kept.fix(r) + leftover(&h, b, kept.paired)}
 		}
 	}
 	return nil
@@ -148,6 +151,11 @@ func (v verdict) fix(r recommender.Resource) string {
 // Equal reports whether both have the same holds for the same reasons, and the same HPAs. Ranges do not count.
 func (h Holds) Equal(other Holds) bool {
 	return h.vpa == other.vpa && h.mayRetarget == other.mayRetarget && slices.Equal(h.bindings, other.bindings) && maps.Equal(h.scaling, other.scaling) && maps.Equal(h.bounds, other.bounds) && maps.Equal(h.through, other.through)
+}
+
+// Retargeted reports whether attune has changed the target of an HPA of the workload.
+func (h Holds) Retargeted() bool {
+	return slices.ContainsFunc(h.bindings, func(b Binding) bool { return b.object.rewritten })
 }
 
 // VPA returns the name of the VerticalPodAutoscaler that sizes the workload; empty if there is no such VPA.

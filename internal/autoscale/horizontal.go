@@ -34,14 +34,31 @@ type Binding struct {
 	refused string
 	// Gone is since when the HPA no longer scales the workload, in UTC; zero: it does.
 	Gone time.Time
+	// object is what is known of the object that attune writes.
+	object writtenObject
+	// fixed: the HPA cannot change the number of replicas at present, and attune has changed its target.
+	fixed bool
+}
+
+// writtenObject is the HPA or ScaledObject whose target attune writes.
+type writtenObject struct {
 	// owner is the ScaledObject from which KEDA creates the HPA; empty: a user created the HPA.
 	owner string
-	// live is the target of the object that attune writes, which Percent follows.
+	// live is its target, which Percent follows.
 	live int32
 	// rewritten: attune has changed the target, or a user since then.
 	rewritten bool
-	// foreign: another writer changed the target after attune had, or the original one is not readable.
-	foreign bool
+	// foreign is why the original target is not known: another writer changed the target after attune had, or the annotation
+	// is not readable. Empty: it is known.
+	foreign string
+	// path is where the target is; only set with an annotation.
+	path string
+	// note is the annotation. renewed: the live target is a new original one, and the annotation is to be removed. adopted: a
+	// user wrote it together with the request that belongs to it.
+	note             Rewritten
+	renewed, adopted bool
+	// request is the request of a pod to which the original target belongs, in millicores; 0: not known.
+	request int64
 	// noteLost: only the annotation was removed. The recommendation still has the original target.
 	noteLost bool
 }
@@ -56,7 +73,15 @@ const defaultPercent = 80
 // An HPA with equal minReplicas and maxReplicas holds nothing: it cannot change the number of replicas. If it was
 // different within the last day, the stored binding holds (Holds.WithStored).
 func Bindings(hpa *autoscalingv2.HorizontalPodAutoscaler, w workload.Workload) []Binding {
-	if !ofHPA(hpa).names(w) || fixed(hpa) {
+	if fixed(hpa) {
+		return nil
+	}
+	return bindingsOf(hpa, w)
+}
+
+// bindingsOf is Bindings, also of an HPA with equal minReplicas and maxReplicas.
+func bindingsOf(hpa *autoscalingv2.HorizontalPodAutoscaler, w workload.Workload) []Binding {
+	if !ofHPA(hpa).names(w) {
 		return nil
 	}
 	if len(hpa.Spec.Metrics) == 0 {
@@ -160,6 +185,8 @@ func (b Binding) name() string {
 	case !b.Gone.IsZero():
 		return fmt.Sprintf("%s (gone, or with equal minReplicas and maxReplicas, since %s; in case it comes back, the block stays until %s)",
 			b.HPA, b.Gone.Format(time.RFC3339), b.Gone.Add(blockedFor).Format(time.RFC3339))
+	case b.fixed:
+		return b.HPA + " (with equal minReplicas and maxReplicas; the block stays until it has its original target)"
 	case b.ScaledObject != "":
 		return fmt.Sprintf("%s (of ScaledObject %s, also while it is paused)", b.HPA, b.ScaledObject)
 	}

@@ -42,6 +42,8 @@ type Fleet struct {
 	Stranger string
 	// Original returns the request of a container without attune, in millicores or bytes; 0: attune does not size it.
 	Original func(container string, r recommender.Resource) recommender.Amount
+	// Template returns the request of a container in the newest template; false: it has no such container.
+	Template func(container string, r recommender.Resource) (recommender.Amount, bool)
 	// Before returns the request of a container of a pod without attune; 0: it is the present one. Without the function, it is
 	// Original.
 	Before func(pod *corev1.Pod, container string, r recommender.Resource) recommender.Amount
@@ -94,6 +96,8 @@ type verdict struct {
 	// retarget: why says why the target of the HPA is not changed. proposed is the range if it were.
 	retarget bool
 	proposed *Proof
+	// paired is Holds.Paired.
+	paired recommender.Amount
 }
 
 // Keep returns the holds with a proof for each request of the containers that has one, from the history of the workload.
@@ -140,7 +144,11 @@ func (h Holds) judge(containers []string, f Fleet, judge func(request) verdict) 
 	for _, container := range containers {
 		for _, r := range recommender.Resources {
 			if of := (request{container, r}); len(h.on(of)) > 0 && f.Keeps(container, r) {
-				h.kept[of] = judge(of)
+				v := judge(of)
+				if v.paired = h.pair(of, &f); v.paired > 0 && v.proof != nil { // of Keep, for a target that a user has to restore
+					v = verdict{why: h.refused(h.on(of)[0], &f), retarget: true, paired: v.paired}
+				}
+				h.kept[of] = v
 			}
 		}
 	}
@@ -467,6 +475,27 @@ func (f *Fleet) original(container string, r recommender.Resource) recommender.A
 		return 0
 	}
 	return f.Original(container, r)
+}
+
+// template returns the request of a pod of the newest template, in millicores, with the present requests of containers that are
+// injected; 0: not known.
+func (f *Fleet) template(present map[string]float64, r recommender.Resource) int64 {
+	all := 0.0
+	for container, mean := range present {
+		if f.Template == nil {
+			return 0
+		}
+		request, has := f.Template(container, r)
+		switch {
+		case !has:
+			all += mean
+		case request == 0:
+			return 0
+		default:
+			all += float64(request)
+		}
+	}
+	return int64(math.Round(all))
 }
 
 // within reports whether a mean request is within a range.

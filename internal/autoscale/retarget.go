@@ -1,9 +1,11 @@
 package autoscale
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,15 +38,8 @@ type Rewritten struct {
 	// Original is the target of the user, and Written the one that attune wrote.
 	Original int32 `json:"original"`
 	Written  int32 `json:"written"`
-}
-
-// OriginalTarget returns the target of an HPA as its user wrote it, in percent of the original request, for a binding of
-// the HPA to CPU. why says why attune must not rewrite the target; empty: it may.
-func OriginalTarget(hpa *autoscalingv2.HorizontalPodAutoscaler, of Binding) (original int32, why string) {
-	if why := refusal(hpa, of); why != "" {
-		return of.Percent, why
-	}
-	return originalOf(hpa, hpaKind, of, of.Percent)
+	// Request is the request of a pod to which Original belongs, in millicores; 0: not known.
+	Request int64 `json:"request,omitempty"`
 }
 
 // hpaKind and scaledObjectKind are written before names.
@@ -76,52 +71,65 @@ func writtenBack(name, owner string) string {
 	return name + " belongs to " + owner + ", which would write its target back"
 }
 
+// originals returns the bindings of an HPA with the original targets, or why attune must not change them. A fixed HPA has
+// those that attune has changed: their targets still follow the requests.
+func (a Autoscalers) originals(hpa *autoscalingv2.HorizontalPodAutoscaler, w workload.Workload) []Binding {
+	bindings := bindingsOf(hpa, w)
+	for i := range bindings {
+		if b := &bindings[i]; b.Resource == recommender.CPU {
+			a.addTarget(hpa, b, w)
+		}
+		bindings[i].fixed = fixed(hpa)
+	}
+	return slices.DeleteFunc(bindings, func(b Binding) bool { return b.fixed && (!b.object.rewritten || b.object.foreign != "") })
+}
+
 // addTarget adds to a binding of an HPA its original target and the object that attune writes: the HPA, or its ScaledObject.
 func (a Autoscalers) addTarget(hpa *autoscalingv2.HorizontalPodAutoscaler, b *Binding, w workload.Workload) {
-	b.owner, b.live = scaledObjectOf(hpa), b.Percent
-	defer func() {
-		switch of := ofHPA(hpa); {
-		case b.refused != "":
-		case !of.is(workload.GroupKindOf(w.Kind), w.Name):
-			b.refused = fmt.Sprintf("HorizontalPodAutoscaler %s scales %s %s, which may have other workloads too", hpa.Name, of.kind, of.name)
-		case w.Kind == v1alpha1.KindRollout:
-			b.refused = fmt.Sprintf("HorizontalPodAutoscaler %s scales Rollout %s, which may have pods of a preview that it does not count", hpa.Name, of.name)
-		}
-	}()
-	if b.owner == "" {
-		_, b.rewritten = rewrittenOf(hpa)
-		_, b.refused = OriginalTarget(hpa, *b)
+	if owner := scaledObjectOf(hpa); owner == "" {
+		b.object.live = b.Percent
 		b.setOriginal(hpa, hpaKind)
-		return
-	}
-	name := scaledObjectKind + b.owner
-	b.Original, b.foreign, b.refused = b.Percent, true, fmt.Sprintf("%s of HorizontalPodAutoscaler %s has no such target", name, hpa.Name)
-	for i := range a.ScaledObjects {
-		o := &a.ScaledObjects[i]
-		if o.GetName() != b.owner {
-			continue
-		}
-		_, b.rewritten = rewrittenOf(o)
-		for _, of := range ScaledObjectBindings(o, w) {
-			if of.metric() == b.metric() && of.Percent > 0 {
-				b.live = of.Percent
-				b.refused = b.setOriginal(o, scaledObjectKind)
+	} else {
+		b.object.owner, b.object.live, b.Original = owner, b.Percent, b.Percent
+		b.object.foreign = fmt.Sprintf("%s of HorizontalPodAutoscaler %s has no such target", scaledObjectKind+owner, hpa.Name)
+		for i := range a.ScaledObjects {
+			o := &a.ScaledObjects[i]
+			for _, of := range ScaledObjectBindings(o, w) {
+				if o.GetName() == owner && of.metric() == b.metric() && of.Percent > 0 {
+					b.addScaledObject(o, of.Percent)
+				}
 			}
 		}
-		if writer := foreignWriter(o); writer != "" {
-			b.refused = writtenBack(name, writer)
-		}
 	}
-	if why := refusal(hpa, *b); why != "" {
-		b.refused = why
+	b.refused = cmp.Or(refusal(hpa, *b), b.refused)
+	switch of := ofHPA(hpa); {
+	case b.refused != "":
+	case !of.is(workload.GroupKindOf(w.Kind), w.Name):
+		b.refused = fmt.Sprintf("HorizontalPodAutoscaler %s scales %s %s, which may have other workloads too", hpa.Name, of.kind, of.name)
+	case w.Kind == v1alpha1.KindRollout:
+		b.refused = fmt.Sprintf("HorizontalPodAutoscaler %s scales Rollout %s, which may have pods of a preview that it does not count", hpa.Name, of.name)
 	}
 }
 
-// setOriginal sets the original target of the object that is written. It returns why that is not known, or changed.
-func (b *Binding) setOriginal(o metav1.Object, kind string) (why string) {
-	b.Original, why = originalOf(o, kind, *b, b.live)
-	b.foreign = why != ""
-	return why
+// addScaledObject adds the ScaledObject that attune writes, with its target.
+func (b *Binding) addScaledObject(o *unstructured.Unstructured, live int32) {
+	b.object.owner, b.object.live = o.GetName(), live
+	b.setOriginal(o, scaledObjectKind)
+	if writer := foreignWriter(o); writer != "" {
+		b.refused = writtenBack(scaledObjectKind+b.object.owner, writer)
+	}
+}
+
+// setOriginal sets the original target of the object that is written, or why that is not known.
+func (b *Binding) setOriginal(o metav1.Object, kind string) {
+	b.Original, b.object.foreign = b.object.live, ""
+	if b.object.note, b.object.rewritten = rewrittenOf(o); b.object.rewritten {
+		b.Original, b.object.foreign = b.object.note.original(kind+o.GetName(), b.metric(), b.object.live)
+		b.object.path = pathOf(o, b.metric())
+	}
+	if b.object.live < 1 {
+		b.object.foreign = cmp.Or(b.object.foreign, fmt.Sprintf("the target of %s is not set", kind+o.GetName()))
+	}
 }
 
 // scaledObjectOf returns the name of the ScaledObject from which KEDA creates an HPA; empty: a user created the HPA.
@@ -134,23 +142,20 @@ func scaledObjectOf(hpa metav1.Object) string {
 	return ""
 }
 
-// originalOf returns the original target of an object that may be rewritten, from its annotation and its live target.
-func originalOf(o metav1.Object, kind string, of Binding, live int32) (original int32, why string) {
-	stored, found := rewrittenOf(o)
-	if !found {
-		return live, ""
+// original returns the original target of an object that attune has rewritten, from its live target, or why that is not
+// known.
+func (r Rewritten) original(name, metric string, live int32) (original int32, why string) {
+	switch {
+	case !r.valid():
+		return live, fmt.Sprintf("the annotation %s of %s is not readable. Check the target. attune continues when all pods have their original requests, or after you remove the annotation", OriginalTargetAnnotation, name)
+	case r.Metric != metric:
+		return live, fmt.Sprintf("the annotation %s of %s is for the metric %s. Check the target. attune continues when all pods have their original requests, or after you remove the annotation",
+			OriginalTargetAnnotation, name, r.Metric)
+	case live != r.Written && live != r.Original:
+		return live, fmt.Sprintf("the target of %s is %d %%: it was changed after attune had rewritten it from %d %% to %d %%. attune continues with %d %% of the original request when all pods have their original requests, or after you remove the annotation %s",
+			name, live, r.Original, r.Written, live, OriginalTargetAnnotation)
 	}
-	switch name := kind + o.GetName(); {
-	case !stored.valid():
-		return live, fmt.Sprintf("the annotation %s of %s is not readable. Check the target, and remove the annotation", OriginalTargetAnnotation, name)
-	case stored.Metric != of.metric():
-		return live, fmt.Sprintf("the annotation %s of %s is for the metric %s. Check the target, and remove the annotation",
-			OriginalTargetAnnotation, name, stored.Metric)
-	case live != stored.Written && live != stored.Original:
-		return live, fmt.Sprintf("the target of %s is %d %%: it was changed after attune had rewritten it from %d %% to %d %%. To continue with %d %% of the original request, remove the annotation %s",
-			name, live, stored.Original, stored.Written, live, OriginalTargetAnnotation)
-	}
-	return stored.Original, ""
+	return r.Original, ""
 }
 
 // metric is the name of the binding's metric in Rewritten.
@@ -173,7 +178,7 @@ func rewrittenOf(o metav1.Object) (r Rewritten, found bool) {
 // valid reports whether attune could have written the annotation.
 func (r Rewritten) valid() bool {
 	return r.Metric != "" && 1 <= r.Original && r.Original <= greatestOriginal &&
-		r.Written >= min(replicas.LeastTarget, r.Original) && r.Written <= max(replicas.GreatestTarget, r.Original)
+		r.Written >= min(replicas.LeastTarget, r.Original) && r.Written <= max(replicas.GreatestTarget, r.Original) && 0 <= r.Request && r.Request <= int64(podview.Plausible)
 }
 
 // greatestOriginal is the largest target that attune changes, in percent.
@@ -213,10 +218,52 @@ var continuous = []struct {
 // WriterAnnotation keeps the result of foreignWriter in objects of the cache, which have no managed fields.
 const WriterAnnotation = "attune.io/foreign-writer"
 
+// PathAnnotation keeps in objects of the cache, which do not have all metrics or triggers, where the target is that attune has
+// rewritten.
+const PathAnnotation = "attune.io/target-path"
+
+// paths are the places of targets, as a user could write the annotation, too.
+var paths = regexp.MustCompile(`^/spec/(metrics/[0-9]+/(resource|containerResource)/target/averageUtilization|triggers/[0-9]+/metadata/value)$`)
+
+// pathOf returns where an HPA or ScaledObject has the target of a metric; empty: it has none, or more than one.
+func pathOf(o metav1.Object, metric string) (path string) {
+	if path := o.GetAnnotations()[PathAnnotation]; paths.MatchString(path) {
+		return path
+	}
+	switch o := o.(type) {
+	case *unstructured.Unstructured:
+		path, _ = targetAt(o, metric)
+	case *autoscalingv2.HorizontalPodAutoscaler:
+		for i := range o.Spec.Metrics {
+			b, ok := binding(&o.Spec.Metrics[i])
+			switch {
+			case !ok || b.Resource != recommender.CPU || b.metric() != metric:
+			case path != "":
+				return ""
+			default:
+				path = b.at(i)
+			}
+		}
+	}
+	return path
+}
+
+// at is where an HPA has the target of a binding that is one of its metrics.
+func (b Binding) at(i int) string {
+	if b.Container != "" {
+		return fmt.Sprintf("/spec/metrics/%d/containerResource/target/averageUtilization", i)
+	}
+	return fmt.Sprintf("/spec/metrics/%d/resource/target/averageUtilization", i)
+}
+
 // Marks returns the annotations that an HPA or ScaledObject keeps in the cache; nil: none.
 func Marks(o metav1.Object) (marks map[string]string) {
 	if value, ok := o.GetAnnotations()[OriginalTargetAnnotation]; ok {
 		podview.SetIn(&marks, OriginalTargetAnnotation, value)
+		note, _ := rewrittenOf(o)
+		if path := pathOf(o, note.Metric); path != "" {
+			podview.SetIn(&marks, PathAnnotation, path)
+		}
 	}
 	if writer := foreignWriter(o); writer != "" {
 		podview.SetIn(&marks, WriterAnnotation, writer)
@@ -255,8 +302,8 @@ func foreignWriter(o metav1.Object) string {
 
 // Written returns the object whose target attune writes for an HPA: the HPA, or its ScaledObject.
 func (b Binding) Written() (schema.GroupVersionKind, string) {
-	if b.owner != "" {
-		return ScaledObjectKind, b.owner
+	if b.object.owner != "" {
+		return ScaledObjectKind, b.object.owner
 	}
 	return autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"), b.HPA
 }
@@ -269,7 +316,7 @@ func (b Binding) Object() string {
 
 // Live returns the target of the object that attune writes, in percent. KEDA copies the one of a ScaledObject to its HPA
 // (Percent) a moment later.
-func (f *Follower) Live() int32 { return f.live }
+func (f *Follower) Live() int32 { return f.object.live }
 
 // Counts reports whether the HPA divides by the request of a container.
 func (f *Follower) Counts(container string) bool { return f.binds(container, f.Resource) }
@@ -280,16 +327,34 @@ func (h Holds) Await(why string) Holds {
 	return h
 }
 
-// leftover says that attune changed the target of a binding and has no right any more to restore it, and how to; empty: it
-// did not, or has.
-func (h Holds) leftover(b Binding) string {
-	if h.mayRetarget || !b.rewritten || b.Original == b.live {
+// leftover says which request new pods get because attune cannot change the target of a binding at present (paired), and how a
+// user restores the target if attune has no right to; empty: neither applies.
+func leftover(h *Holds, b Binding, paired recommender.Amount) (says string) {
+	if !b.object.rewritten || b.object.foreign != "" || b.Original == b.object.live {
 		return ""
 	}
+	if paired > 0 {
+		says = fmt.Sprintf(". New pods get the request that belongs to %d %%", b.object.live)
+	}
+	if h.mayRetarget {
+		return says
+	}
 	kind, name := b.Written()
-	return fmt.Sprintf(". attune changed the target of %s %s from %d %% to %d %% and may not restore it: when the pods have their original requests, "+
-		"set %d %% and remove the annotation %s, with kubectl edit %s %s", kind.Kind, name, b.Original, b.live, b.Original, OriginalTargetAnnotation,
-		strings.ToLower(kind.Kind), name)
+	resource, live, value := "hpa", any(b.object.live), any(b.Original)
+	if kind == ScaledObjectKind {
+		resource, live, value = "scaledobject", strconv.Itoa(int(b.object.live)), strconv.Itoa(int(b.Original))
+	}
+	restore := fmt.Sprintf("kubectl edit %s %s -n %s (set %d %%)", resource, name, h.workload.Namespace, b.Original)
+	if b.object.path != "" {
+		patch, _ := json.Marshal([]operation{{"test", b.object.path, live}, {"replace", b.object.path, value}, {Op: "remove", Path: annotationPath}}) // of strings and numbers
+		restore = fmt.Sprintf("kubectl patch %s %s -n %s --type=json -p='%s'", resource, name, h.workload.Namespace, patch)
+	}
+	undo := fmt.Sprintf("kubectl attune undo %s/%s", strings.ToLower(string(h.workload.Kind)), h.workload.Name)
+	if b.object.live < b.Original { // the pods have higher requests, with which the original target would remove replicas
+		restore, undo = undo, restore
+	}
+	return fmt.Sprintf(". attune changed the target of %s %s from %d %% to %d %% and may not restore it%s. Restore it with %s, and then %s",
+		kind.Kind, name, b.Original, b.object.live, says, restore, undo)
 }
 
 // Rewrite is a change of the target of an HPA or ScaledObject, together with its annotation.
@@ -308,10 +373,7 @@ func (b Binding) Rewrite(o *unstructured.Unstructured, to int32) (*Rewrite, erro
 	if live < 1 || o.GetDeletionTimestamp() != nil {
 		return nil, fmt.Errorf("%s has no target of %s utilization any more, or more than one", name, b.metric())
 	}
-	original, why := originalOf(o, name, b, live)
-	if _, noted := rewrittenOf(o); !noted && b.noteLost && live == b.live {
-		original = b.Original
-	}
+	original, request, why := b.originalIn(o, name, live)
 	switch {
 	case why != "":
 		return nil, errors.New(why)
@@ -319,10 +381,25 @@ func (b Binding) Rewrite(o *unstructured.Unstructured, to int32) (*Rewrite, erro
 		return nil, fmt.Errorf("the target of %s was changed to %d %% a moment ago", name, original)
 	case to == original:
 		return rewrite(o, at, live, to, Rewritten{})
-	case foreignWriter(o) != "" && (to < min(live, original) || to > max(live, original)): // it may always come closer to the original
+	case to >= min(live, original) && to <= max(live, original): // it may always come closer to the original
+	case foreignWriter(o) != "":
 		return nil, errors.New(writtenBack(name, foreignWriter(o)))
 	}
-	return rewrite(o, at, live, to, Rewritten{b.metric(), original, to})
+	return rewrite(o, at, live, to, Rewritten{b.metric(), original, to, cmp.Or(b.object.request, request)})
+}
+
+// originalIn returns the original target of an object as just read, with the request of the annotation, or why it is not known.
+func (b Binding) originalIn(o *unstructured.Unstructured, name string, live int32) (original int32, request int64, why string) {
+	note, noted := rewrittenOf(o)
+	original, same := live, live == b.object.live
+	switch {
+	case noted && b.object.renewed && note == b.object.note && same:
+	case noted:
+		original, why = note.original(name, b.metric(), live)
+	case b.object.noteLost && same:
+		original = b.Original
+	}
+	return original, note.Request, why
 }
 
 // Restore returns the change that gives an object its original target back and removes the annotation; nil: it has none.
@@ -340,13 +417,18 @@ func Restore(o *unstructured.Unstructured) (*Rewrite, error) {
 	return rewrite(o, at, live, to, Rewritten{})
 }
 
+// operation is one of a JSON patch.
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
+}
+
+// annotationPath is where an object has OriginalTargetAnnotation.
+var annotationPath = "/metadata/annotations/" + strings.ReplaceAll(OriginalTargetAnnotation, "/", "~1")
+
 // rewrite returns a change; nil if there is none. An annotation without a metric is removed.
 func rewrite(o *unstructured.Unstructured, at string, from, to int32, note Rewritten) (*Rewrite, error) {
-	type operation struct {
-		Op    string `json:"op"`
-		Path  string `json:"path"`
-		Value any    `json:"value,omitempty"`
-	}
 	value := func(percent int32) any {
 		if o.GetKind() == ScaledObjectKind.Kind {
 			return strconv.Itoa(int(percent))
@@ -362,7 +444,6 @@ func rewrite(o *unstructured.Unstructured, at string, from, to int32, note Rewri
 	if from != to {
 		patch = append(patch, operation{"replace", at, value(to)})
 	}
-	path := "/metadata/annotations/" + strings.ReplaceAll(OriginalTargetAnnotation, "/", "~1")
 	stored, found := rewrittenOf(o)
 	switch {
 	case note.Metric != "" && (!found || stored != note):
@@ -373,9 +454,9 @@ func rewrite(o *unstructured.Unstructured, at string, from, to int32, note Rewri
 		if o.GetAnnotations() == nil {
 			patch = append(patch, operation{"add", "/metadata/annotations", map[string]string{}})
 		}
-		patch = append(patch, operation{"add", path, string(text)})
+		patch = append(patch, operation{"add", annotationPath, string(text)})
 	case note.Metric == "" && found:
-		patch = append(patch, operation{Op: "remove", Path: path})
+		patch = append(patch, operation{Op: "remove", Path: annotationPath})
 	}
 	if len(patch) == unchanged {
 		return nil, nil
@@ -389,40 +470,31 @@ func rewrite(o *unstructured.Unstructured, at string, from, to int32, note Rewri
 func targetAt(o *unstructured.Unstructured, metric string) (path string, percent int32) {
 	root, read := "metrics", hpaTarget
 	if o.GetKind() == ScaledObjectKind.Kind {
-		root, read = "triggers", triggerTarget
+		root, read = "triggers", triggerBinding
 	}
 	field, _, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", root)
 	list, _ := field.([]any)
 	for i := range list {
 		of, _ := list[i].(map[string]any)
-		below, b, ok := read(of)
+		b, ok := read(of)
 		switch {
 		case !ok || b.Resource != recommender.CPU || b.metric() != metric:
 		case path != "":
 			return "", 0
 		default:
-			path, percent = fmt.Sprintf("/spec/%s/%d/%s", root, i, below), b.Percent
+			if path, percent = b.at(i), b.Percent; root == "triggers" {
+				path = fmt.Sprintf("/spec/triggers/%d/metadata/value", i)
+			}
 		}
 	}
 	return path, percent
 }
 
-// hpaTarget reads one metric of an HPA, and where it has its target.
-func hpaTarget(of map[string]any) (below string, b Binding, ok bool) {
+// hpaTarget reads one metric of an HPA.
+func hpaTarget(of map[string]any) (b Binding, ok bool) {
 	var m autoscalingv2.MetricSpec
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(of, &m); err != nil {
-		return "", b, false
+		return b, false
 	}
-	b, ok = binding(&m)
-	below = "resource/target/averageUtilization"
-	if b.Container != "" {
-		below = "containerResource/target/averageUtilization"
-	}
-	return below, b, ok
-}
-
-// triggerTarget reads one trigger of a ScaledObject, and where it has its target.
-func triggerTarget(of map[string]any) (below string, b Binding, ok bool) {
-	b, ok = triggerBinding(of)
-	return "metadata/value", b, ok
+	return binding(&m)
 }

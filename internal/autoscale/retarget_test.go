@@ -3,6 +3,7 @@ package autoscale_test
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,8 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
+	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/autoscale"
 	"attune.io/attune/recommender"
+	"attune.io/attune/resize"
 )
 
 // hpaAt is an HPA at a target, with the annotation of attune if it is not empty.
@@ -82,7 +85,7 @@ func TestOriginalTargetOfAnHPA(t *testing.T) {
 		{"tracked by Argo CD", 70, "", mark("argocd.argoproj.io/tracking-id"), 70, "belongs to Argo CD"},
 		{"of a HelmRelease of Flux", 70, "", mark("helm.toolkit.fluxcd.io/name"), 70, "belongs to Flux"},
 		{"of a Helm chart", 70, "", mark("app.kubernetes.io/managed-by"), 70, ""},
-		{"of a ScaledObject", 70, "", owned("ScaledObject"), 70, ""},
+		{"of a ScaledObject that is not known", 70, "", owned("ScaledObject"), 70, "ScaledObject shop of HorizontalPodAutoscaler web has no such target"},
 		{"of a custom object", 70, "", owned("Shop"), 70, "belongs to Shop shop"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -305,15 +308,15 @@ func TestTargetOfAScaledObject(t *testing.T) {
 	const note = `{"metric":"cpu","original":70,"written":85}`
 	of := hpaAt(70, "")
 	of.OwnerReferences = []metav1.OwnerReference{{APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject", Name: "web"}}
-	follower := func(t *testing.T, o *unstructured.Unstructured) (*autoscale.Follower, *recommender.Hold) {
+	follower := func(t *testing.T, o *unstructured.Unstructured, request string) (*autoscale.Follower, *recommender.Hold) {
 		t.Helper()
 		_ = unstructured.SetNestedField(o.Object, "web", "spec", "advanced", "horizontalPodAutoscalerConfig", "name")
 		holds := autoscale.Autoscalers{
 			HPAs: []autoscalingv2.HorizontalPodAutoscaler{of}, ScaledObjects: []unstructured.Unstructured{*o}, MayRetarget: true,
-		}.Of(web()).Keep([]string{"app"}, nil, retargets(map[string]string{"app": "1"}))
+		}.Of(web()).Keep([]string{"app"}, nil, retargets(map[string]string{"app": request}))
 		return holds.Follower(), holds.On("app", recommender.CPU)
 	}
-	f, hold := follower(t, scaledTo("85", note))
+	f, hold := follower(t, scaledTo("85", note), "1")
 	require.NotNil(t, f, "%v", hold)
 	kind, name := f.Written()
 	assert.Equal(t, [2]string{"ScaledObject", "web"}, [2]string{kind.Kind, name})
@@ -321,14 +324,33 @@ func TestTargetOfAScaledObject(t *testing.T) {
 
 	tracked := scaledTo("85", note)
 	tracked.SetLabels(map[string]string{"kustomize.toolkit.fluxcd.io/name": "shop"})
-	f, hold = follower(t, tracked)
+	f, hold = follower(t, tracked, "1")
 	require.NotNil(t, f, "it may come closer to the original one")
 	assert.Equal(t, [3]int32{70, 78, 85}, [3]int32{f.At(1000), f.At(900), f.At(500)})
 	assert.Contains(t, hold.Message, "ScaledObject web belongs to Flux")
 
-	f, hold = follower(t, scaledTo("60", note))
+	f, hold = follower(t, scaledTo("60", note), "999m")
 	assert.Nil(t, f)
 	assert.Contains(t, hold.Message, "the target of ScaledObject web is 60 %: it was changed after attune had rewritten it")
+}
+
+// KEDA deletes the HPA of a paused ScaledObject, which keeps the changed target: it still moves towards the original one.
+func TestTargetOfAPausedScaledObject(t *testing.T) {
+	of := func(annotation string) autoscale.Holds {
+		return autoscale.Autoscalers{ScaledObjects: []unstructured.Unstructured{*scaledTo("85", annotation)}, MayRetarget: true}.Of(web()).
+			Keep([]string{"app"}, nil, retargets(map[string]string{"app": "900m"}))
+	}
+	holds := of(`{"metric":"cpu","original":70,"written":85}`)
+	f := holds.Follower()
+	require.NotNil(t, f)
+	kind, name := f.Written()
+	assert.Equal(t, [2]string{"ScaledObject", "web"}, [2]string{kind.Kind, name})
+	assert.Equal(t, [4]int32{85, 70, 78, 85}, [4]int32{f.Live(), f.At(1000), f.At(900), f.At(500)})
+	assert.Contains(t, holds.On("app", recommender.CPU).Message, "of ScaledObject web, also while it is paused")
+	assert.Equal(t, int32(70), holds.Stored()[0].OriginalPercent)
+	for _, annotation := range []string{"", "x", `{"metric":"cpu","original":70,"written":88}`} {
+		assert.Nil(t, of(annotation).Follower(), annotation)
+	}
 }
 
 // Without the right, the reason names the target that is left and how to restore it.
@@ -343,9 +365,57 @@ func TestTargetThatMayNotBeRestored(t *testing.T) {
 		return of.Keep([]string{"app"}, nil, f).On("app", recommender.CPU).Message
 	}
 	const note = `{"metric":"cpu","original":70,"written":85}`
-	const left = "attune changed the target of HorizontalPodAutoscaler web from 70 % to 85 % and may not restore it: when the pods have their original requests, " +
-		"set 70 % and remove the annotation attune.io/original-target, with kubectl edit horizontalpodautoscaler web"
+	const left = "attune changed the target of HorizontalPodAutoscaler web from 70 % to 85 % and may not restore it. New pods get the request that belongs to 85 %. " +
+		`Restore it with kubectl patch hpa web -n shop --type=json -p='[{"op":"test","path":"/spec/metrics/0/resource/target/averageUtilization","value":85},` +
+		`{"op":"replace","path":"/spec/metrics/0/resource/target/averageUtilization","value":70},` +
+		`{"op":"remove","path":"/metadata/annotations/attune.io~1original-target"}]', and then kubectl attune undo deployment/web`
 	assert.Contains(t, holds(true, note), left)
-	assert.Contains(t, holds(false, note), left)
-	assert.NotContains(t, holds(true, ""), "restore")
+	assert.Contains(t, holds(false, note), strings.Replace(left, ". New pods get the request that belongs to 85 %", "", 1))
+	assert.NotContains(t, holds(true, ""), "estore")
+	assert.Contains(t, holds(true, `{"metric":"cpu","original":100,"written":85}`), "Restore it with kubectl attune undo deployment/web, and then kubectl patch hpa web -n shop")
+}
+
+// New pods get the request that belongs to a target that attune has changed and cannot write at present.
+func TestRequestThatBelongsToATargetThatCannotBeChanged(t *testing.T) {
+	const note = `{"metric":"cpu","original":70,"written":85}`
+	rejected := resize.TargetRejected(nil, resize.RejectedTarget{Of: "HorizontalPodAutoscaler web", To: 70, Message: "forbidden", At: at}, at)
+	lowered := map[string]string{"app": "824m"}
+	for name, c := range map[string]struct {
+		live, hpas int
+		note       string
+		right      bool
+		tries      []v1alpha1.Try
+		pod        map[string]string
+		want       [2]recommender.Amount
+	}{
+		"no right":                        {live: 85, note: note, pod: lowered, want: [2]recommender.Amount{823}},
+		"no right, original target":       {live: 70, note: note, pod: lowered},
+		"no right, changed by a user":     {live: 60, note: note, pod: lowered},
+		"no right, never changed":         {live: 85, pod: lowered},
+		"right":                           {live: 85, note: note, pod: lowered, right: true},
+		"rejected":                        {live: 85, note: note, pod: lowered, right: true, tries: rejected, want: [2]recommender.Amount{823}},
+		"no right, two targets":           {live: 85, note: note, pod: lowered, hpas: 1},
+		"no right, request not set":       {live: 85, note: note, pod: map[string]string{"app": "824m", "proxy": ""}},
+		"no right, two containers":        {live: 85, note: note, pod: map[string]string{"app": "824m", "side": "164m"}, want: [2]recommender.Amount{823, 164}},
+		"no right, one that is not sized": {live: 85, note: note, pod: map[string]string{"app": "824m", "proxy": "1"}, want: [2]recommender.Amount{647}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			of := autoscale.Autoscalers{HPAs: []autoscalingv2.HorizontalPodAutoscaler{hpaAt(int32(c.live), c.note)}, MayRetarget: c.right}
+			for range c.hpas {
+				of.HPAs = append(of.HPAs, hpa("web2", ofPods("cpu", utilization(70))))
+			}
+			f := retargets(c.pod, c.pod)
+			f.Tries = c.tries
+			names := []string{"app", "side"}
+			holds := of.Of(web()).Keep(names, nil, f)
+			for i, name := range names {
+				assert.Equal(t, c.want[i], holds.Paired(name, cpu), name)
+			}
+			f.Past = fleet(nil, quiet(2, 300)).Past // proves a range of Keep for 85 %
+			holds = of.Of(web()).Keep(names, nil, f)
+			if c.want[0] > 0 {
+				assert.Contains(t, holds.On("app", cpu).Message, "New pods get the request that belongs to 85 %")
+			}
+		})
+	}
 }

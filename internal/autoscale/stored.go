@@ -40,8 +40,8 @@ func (h Holds) WithStored(stored []v1alpha1.HPABinding, now time.Time) Holds {
 // stayed.
 func (h Holds) recall(stored Binding) {
 	for i := range h.bindings {
-		if b := &h.bindings[i]; b.same(stored) && !b.rewritten && stored.Original > 0 && b.live > 0 && b.live == stored.Percent {
-			b.Original, b.rewritten, b.noteLost = stored.Original, true, true
+		if b := &h.bindings[i]; b.same(stored) && !b.object.rewritten && stored.Original > 0 && b.object.live > 0 && b.object.live == stored.Percent {
+			b.Original, b.object.rewritten, b.object.noteLost = stored.Original, true, true
 		}
 	}
 }

@@ -8,13 +8,11 @@ import (
 	"strings"
 	"time"
 
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/clip"
-	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/recommender/replicas"
@@ -33,6 +31,8 @@ type Follower struct {
 	// Present is the mean request of the pods that the HPA counts, in millicores. without is the one that they had
 	// without attune: another one than that of the newest template, while older pods run.
 	Present, without float64
+	// mixed: pods were created from a template to which the original target does not belong.
+	mixed bool
 	// back: the target only moves towards the original one.
 	back bool
 	now  time.Time
@@ -54,27 +54,104 @@ func (h Holds) Proposed(container string, r recommender.Resource) *Proof {
 	return h.kept[request{container, r}].proposed
 }
 
+// Paired returns the request of a container that belongs to the live target of an HPA, which attune has changed and cannot
+// change at present: new pods get it, so that the HPA scales at the same usage. 0: it is the original one.
+func (h Holds) Paired(container string, r recommender.Resource) recommender.Amount {
+	return h.kept[request{container, r}].paired
+}
+
+// pair computes Paired.
+func (h Holds) pair(of request, f *Fleet) recommender.Amount {
+	b := h.on(of)[0]
+	if of.resource != recommender.CPU || !b.object.rewritten || b.object.foreign != "" || b.object.live == b.original() || !h.retargets(of, f) || h.unwritable(b, f) == "" || targetsOf(h.bindings, b.Resource) > 1 {
+		return 0
+	}
+	to, why := f.threshold(b)
+	if why != "" || to.original[of.container] == 0 {
+		return 0
+	}
+	pod := 100 * to.Threshold.Usage() / float64(b.object.live)
+	_, paired := f.share(replicas.Kept{Least: pod, Greatest: pod}, of, to.present)
+	return paired
+}
+
 // findFollower sets the follower of a workload of which a container has the setting Retarget, or had it: a target that was
 // changed follows the requests until they are the original ones. If it must not be changed any more, it only moves towards
 // the original one.
 func (h *Holds) findFollower(f *Fleet) {
 	h.follower, h.tried = nil, nil
+	if h.Retargeted() {
+		h.bindings = f.renewed(h.bindings)
+	}
 	for _, b := range h.bindings {
 		follows := func(c string) bool {
 			return b.binds(c, recommender.CPU) && f.retargets(c, recommender.CPU) && f.original(c, recommender.CPU) > 0
 		}
-		if !h.mayRetarget || b.Resource != recommender.CPU || b.foreign || !b.rewritten && !slices.ContainsFunc(f.sized, follows) {
+		if !h.mayRetarget || b.Resource != recommender.CPU || b.object.foreign != "" || !b.object.rewritten && !slices.ContainsFunc(f.sized, follows) {
 			continue
 		}
 		to, why := h.follow(b, f)
 		switch {
 		case why == "" && b.refused == "":
 			h.follower, h.tried = to, to
-		case b.rewritten:
-			h.follower = &Follower{Binding: b, Threshold: replicas.Threshold{Target: b.original()}, back: true}
+		case b.object.rewritten:
+			h.follower = &Follower{Binding: b, Threshold: replicas.Threshold{Target: b.original()}, back: true, mixed: b.object.adopted}
 			h.follower.count(f)
 		}
 	}
+}
+
+// renewed returns bindings with the targets of users that are new original ones, although the annotation has another one: a
+// user wrote the target together with the request of the template that belongs to it, or no pod has a request that attune
+// changed.
+func (f *Fleet) renewed(bindings []Binding) []Binding {
+	return podview.Map(bindings, func(b Binding) Binding {
+		if !b.object.rewritten || b.object.noteLost || b.object.live < 1 {
+			return b
+		}
+		b.object.adopted = f.adopted(&b)
+		if b.object.adopted || b.object.foreign != "" && targetsOf(bindings, b.Resource) == 1 && f.untouched(&b) {
+			b.object.renewed, b.object.foreign, b.Original = true, "", b.object.live
+		}
+		return b
+	})
+}
+
+// adopted reports whether a user wrote the live target of a binding together with the request that belongs to it.
+func (f *Fleet) adopted(b *Binding) bool {
+	note := b.object.note
+	if !note.valid() || note.Request == 0 || note.Metric != b.metric() || note.Original == b.object.live {
+		return false
+	}
+	to, why := f.threshold(*b)
+	if why != "" || to.object.request == 0 || to.object.request == note.Request {
+		return false
+	}
+	was := replicas.Threshold{Target: note.Original, Request: float64(note.Request)}
+	return was.At(float64(to.object.request)) == b.object.live
+}
+
+// untouched reports whether all running pods have the requests of a binding that they have without attune.
+func (f *Fleet) untouched(b *Binding) bool {
+	pods := 0
+	for _, pod := range f.Pods {
+		if resize.Finished(pod) || pod.DeletionTimestamp != nil {
+			continue
+		}
+		pods++
+		for _, c := range podview.Resizable(pod) {
+			has := podview.AmountIn(b.Resource, c.Resources.Requests)
+			if b.binds(c.Name, b.Resource) && f.before(pod, c.Name, b.Resource, has) != has {
+				return false
+			}
+		}
+	}
+	return pods > 0
+}
+
+// Settled reports whether nothing is left of attune's changes but the annotation, if the target is needed.
+func (f *Follower) Settled(needed int32) bool {
+	return f.object.rewritten && !f.object.noteLost && !f.mixed && needed == f.object.live && needed == f.Threshold.Target
 }
 
 // count sets the mean requests of the pods that the HPA counts: those that they have, and those that they had without attune.
@@ -126,35 +203,52 @@ func (f *Fleet) before(pod *corev1.Pod, container string, r recommender.Resource
 	if f.Before != nil {
 		return cmp.Or(f.Before(pod, container, r), has)
 	}
-	return cmp.Or(f.original(container, r), has)
+	template := recommender.Amount(0)
+	if f.Template != nil {
+		template, _ = f.Template(container, r)
+	}
+	return cmp.Or(f.original(container, r), template, has)
 }
 
 // follow returns how the target of a binding follows the requests, or why it cannot.
 func (h Holds) follow(b Binding, f *Fleet) (*Follower, string) {
-	n := 0
-	for _, other := range h.bindings {
-		if other.Resource == b.Resource {
-			n++
-		}
-	}
-	if n > 1 {
+	if n := targetsOf(h.bindings, b.Resource); n > 1 {
 		return nil, fmt.Sprintf("%d targets of CPU utilization scale the workload, and attune changes the target only of one", n)
 	}
 	if _, why := h.scaler(b); why != "" {
 		return nil, why
 	}
+	return f.threshold(b)
+}
+
+// targetsOf counts the targets of a resource.
+func targetsOf(bindings []Binding, r recommender.Resource) (n int) {
+	for _, b := range bindings {
+		if b.Resource == r {
+			n++
+		}
+	}
+	return n
+}
+
+// threshold returns a follower with the usage at which the HPA of a binding scales, or why that is not known.
+func (f *Fleet) threshold(b Binding) (*Follower, string) {
 	present, why := f.present(b.Container, b.Resource)
 	if why != "" {
 		return nil, why
 	}
 	to := &Follower{Binding: b, original: map[string]float64{}, present: present}
 	to.count(f)
-	to.Threshold.Target = b.original()
+	to.Threshold.Target, to.object.request = b.original(), f.template(present, b.Resource)
 	for container, mean := range present {
 		if original := float64(f.original(container, b.Resource)); original > 0 {
 			to.original[container], mean = original, original
 		}
 		to.Threshold.Request += mean
+	}
+	if b.object.adopted { // the target belongs to the newest template only
+		to.mixed = to.without != to.Threshold.Request
+		to.without = to.Threshold.Request
 	}
 	return to, ""
 }
@@ -167,7 +261,7 @@ func (f *Follower) At(request float64) int32 {
 		to = replicas.Threshold{Target: to, Request: f.without}.At(request)
 	}
 	if f.back {
-		return max(min(f.Threshold.Target, f.live), min(to, max(f.Threshold.Target, f.live)))
+		return max(min(f.Threshold.Target, f.object.live), min(to, max(f.Threshold.Target, f.object.live)))
 	}
 	return to
 }
@@ -214,14 +308,22 @@ func (h Holds) follows(of request, f *Fleet) (*Follower, string) {
 // refused returns why requests must not depend on another target of a binding; empty: they may. After a rejected change the
 // target still follows the requests that pods have.
 func (h Holds) refused(b Binding, f *Fleet) string {
+	if why := cmp.Or(b.refused, b.object.foreign); h.mayRetarget && why != "" {
+		return why
+	}
+	return h.unwritable(b, f)
+}
+
+// unwritable returns why attune cannot write the target of a binding at present, also not the original one; empty: it can.
+func (h Holds) unwritable(b Binding, f *Fleet) string {
 	row := resize.TargetRow(f.Tries, b.Object())
 	switch {
 	case !h.mayRetarget:
 		return noRight
-	case b.refused == "" && row != nil && resize.RefusesTarget(*row, f.Now):
+	case row != nil && resize.RefusesTarget(*row, f.Now):
 		return fmt.Sprintf("%s. attune tries again at %s", strings.TrimRight(row.Message, "."), minute(row.Until.Time))
 	}
-	return b.refused
+	return ""
 }
 
 // retarget computes the range of a request in which the HPA keeps the number of replicas, if its target follows. The history
@@ -305,7 +407,7 @@ func (h Holds) retargets(of request, f *Fleet) bool {
 
 // moves reports whether the target of the HPA of a request changes at present, because attune has changed it before.
 func (h Holds) moves(of request) bool {
-	return h.follower != nil && h.follower.rewritten && h.follower.binds(of.container, of.resource)
+	return h.follower != nil && h.follower.object.rewritten && h.follower.binds(of.container, of.resource)
 }
 
 // settle leaves either ranges with a target that follows, or ranges that hold for the present target only and no follower.
@@ -313,7 +415,7 @@ func (h *Holds) settle() {
 	if h.follower == nil {
 		return
 	}
-	fixed, follows := []request{}, h.follower.rewritten
+	fixed, follows := []request{}, h.follower.object.rewritten
 	for of, v := range h.kept {
 		if v.proof != nil && h.follower.binds(of.container, of.resource) {
 			if follows = follows || v.proof.Follower != nil; v.proof.Follower == nil {
@@ -374,15 +476,4 @@ func (b Binding) original() int32 {
 		return b.Original
 	}
 	return b.Percent
-}
-
-// originals returns the bindings of an HPA with the original targets, or why attune must not change them.
-func (a Autoscalers) originals(hpa *autoscalingv2.HorizontalPodAutoscaler, w workload.Workload) []Binding {
-	bindings := Bindings(hpa, w)
-	for i := range bindings {
-		if b := &bindings[i]; b.Resource == recommender.CPU {
-			a.addTarget(hpa, b, w)
-		}
-	}
-	return bindings
 }

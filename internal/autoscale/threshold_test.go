@@ -223,7 +223,7 @@ func TestRetargetRefusals(t *testing.T) {
 		"two metrics":                    {hpas: []autoscalingv2.HorizontalPodAutoscaler{hpa("web", ofPods("cpu", utilization(70)), ofContainer("side", "cpu", utilization(50)))}, why: "2 targets of CPU utilization scale the workload"},
 		"no target":                      {hpas: []autoscalingv2.HorizontalPodAutoscaler{hpa("web", ofPods("cpu", autoscalingv2.MetricTarget{}))}, why: "the target of HorizontalPodAutoscaler web is not known"},
 		"minReplicas 0":                  {hpas: []autoscalingv2.HorizontalPodAutoscaler{zero}, why: "HorizontalPodAutoscaler web has minReplicas 0"},
-		"changed target":                 {hpas: []autoscalingv2.HorizontalPodAutoscaler{changed("60", "75", "70")}, why: "the target of HorizontalPodAutoscaler web is 70 %: it was changed after", proposed: true},
+		"changed target":                 {hpas: []autoscalingv2.HorizontalPodAutoscaler{changed("60", "75", "70")}, pod: map[string]string{"app": "999m"}, why: "the target of HorizontalPodAutoscaler web is 70 %: it was changed after", proposed: true},
 		"no request of a neighbour":      {hpas: []autoscalingv2.HorizontalPodAutoscaler{usual}, pod: map[string]string{"app": "1", "proxy": ""}, why: "container proxy of pod web-1 has no cpu request"},
 		"no request in the template":     {hpas: []autoscalingv2.HorizontalPodAutoscaler{usual}, pod: map[string]string{"proxy": "1"}, why: "the template of container proxy has no cpu request, to which the target belongs"},
 		"a target of memory is no other": {hpas: []autoscalingv2.HorizontalPodAutoscaler{memoryToo}},
@@ -359,17 +359,18 @@ func TestFollowerCountsReadyPods(t *testing.T) {
 // the target that it changed still moves towards the original one, and no farther away.
 func TestFollowerReturnsToTheOriginalTarget(t *testing.T) {
 	raised := changed("70", "88", "88")
-	window, flux, second, zero, other := raised, raised, raised, raised, changed("70", "88", "60")
+	window, flux, second, zero, fixed, other := raised, raised, raised, raised, raised, changed("70", "88", "60")
 	window.Spec.Behavior = &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleDown: &autoscalingv2.HPAScalingRules{StabilizationWindowSeconds: ptr.To[int32](0)}}
 	flux.Labels = map[string]string{"kustomize.toolkit.fluxcd.io/name": "x"}
 	second.Spec.Metrics = append(slices.Clone(raised.Spec.Metrics), ofContainer("app", "cpu", utilization(80)))
 	zero.Spec.MinReplicas = ptr.To[int32](0)
+	fixed.Spec.MinReplicas = ptr.To(fixed.Spec.MaxReplicas)
 	plain := []map[string]string{{"app": "1"}}
 	for what, c := range map[string]struct {
 		hpa  autoscalingv2.HorizontalPodAutoscaler
 		pods []map[string]string
 	}{
-		"window": {window, plain}, "Flux": {flux, plain}, "second metric": {second, plain}, "minReplicas 0": {zero, plain}, "no pods": {raised, nil},
+		"window": {window, plain}, "Flux": {flux, plain}, "second metric": {second, plain}, "minReplicas 0": {zero, plain}, "no pods": {raised, nil}, "fixed": {fixed, plain},
 		"a new sidecar": {raised, []map[string]string{{"app": "1"}, {"app": "1", "proxy": "100m"}}},
 		"no request":    {raised, []map[string]string{{"app": "1", "proxy": ""}}},
 	} {
@@ -383,7 +384,10 @@ func TestFollowerReturnsToTheOriginalTarget(t *testing.T) {
 			}
 		})
 	}
-	assert.Nil(t, mayWrite(other).Keep([]string{"app"}, nil, retargets(plain...)).Follower(), "the target of the user stays")
+	assert.Nil(t, mayWrite(other).Keep([]string{"app"}, nil, retargets(map[string]string{"app": "800m"})).Follower(), "the target of the user stays")
+	assert.Contains(t, mayWrite(fixed).On("app", cpu).Message, "HorizontalPodAutoscaler web (with equal minReplicas and maxReplicas; the block stays until it has its original target) scales")
+	fixed.Annotations = nil
+	assert.Nil(t, mayWrite(fixed).On("app", cpu), "attune did not change it")
 
 	f := retargets(map[string]string{"app": "900m"})
 	follower := mayWrite(flux).Keep([]string{"app"}, nil, f).Follower()
@@ -397,7 +401,7 @@ func TestFollowerReturnsToTheOriginalTarget(t *testing.T) {
 // TestRetargetRefusesNumbersThatAttuneNeverWrites: users can write the annotation.
 func TestRetargetRefusesNumbersThatAttuneNeverWrites(t *testing.T) {
 	for _, numbers := range [][3]string{{"2000000000", "70", "70"}, {"70", "95", "95"}, {"70", "29", "29"}, {"0", "70", "70"}} {
-		holds := mayWrite(changed(numbers[0], numbers[1], numbers[2])).Keep([]string{"app"}, nil, retargets(map[string]string{"app": "1"}))
+		holds := mayWrite(changed(numbers[0], numbers[1], numbers[2])).Keep([]string{"app"}, nil, retargets(map[string]string{"app": "800m"}))
 		assert.Nil(t, holds.Follower(), numbers)
 	}
 }
@@ -448,5 +452,92 @@ func TestAnHPAOfSeveralWorkloadsProvesNothing(t *testing.T) {
 			require.NotNil(t, holds.On("app", r), setting)
 			assert.Contains(t, holds.On("app", r).Message, "HorizontalPodAutoscaler web scales App shop, which may have other workloads too", setting)
 		}
+	}
+}
+
+// TestUserAdoptsTheRequestAndTheTarget: a user applies the request and the target of kubectl attune diff. Both are the new
+// original ones, and the annotation is removed after the rollout.
+func TestUserAdoptsTheRequestAndTheTarget(t *testing.T) {
+	for name, c := range map[string]struct {
+		note     string
+		template recommender.Amount
+		adopted  bool
+	}{
+		"attune had written the target": {`{"metric":"cpu","original":70,"written":88,"request":1000}`, 800, true},
+		"attune was on the way":         {`{"metric":"cpu","original":70,"written":74,"request":1000}`, 800, true},
+		"another request":               {`{"metric":"cpu","original":70,"written":88,"request":1000}`, 900, false},
+		"the same request":              {`{"metric":"cpu","original":70,"written":88,"request":1000}`, 1000, false},
+		"an annotation without request": {`{"metric":"cpu","original":70,"written":88}`, 800, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live := hpaAt(88, c.note)
+			f := retargets(map[string]string{"app": "800m"}, map[string]string{"app": "800m"})
+			f.Original = func(string, recommender.Resource) recommender.Amount { return c.template }
+			f.Template = func(string, recommender.Resource) (recommender.Amount, bool) { return c.template, true }
+			created := map[*corev1.Pod]recommender.Amount{f.Pods[0]: 1000, f.Pods[1]: c.template}
+			f.Before = func(pod *corev1.Pod, _ string, _ recommender.Resource) recommender.Amount { return created[pod] }
+			follower := mayWrite(live).Keep([]string{"app"}, nil, f).Follower()
+			require.NotNil(t, follower)
+			if !c.adopted {
+				assert.EqualValues(t, 70, follower.Threshold.Target)
+				return
+			}
+			assert.EqualValues(t, 88, follower.Threshold.Target)
+			assert.EqualValues(t, 88, follower.At(follower.Present))
+			assert.False(t, follower.Settled(88), "the rollout is not complete")
+			created[f.Pods[0]] = c.template
+			follower = mayWrite(live).Keep([]string{"app"}, nil, f).Follower()
+			assert.EqualValues(t, 88, follower.At(follower.Present))
+			assert.True(t, follower.Settled(88))
+			excluded := f
+			excluded.Original = nil // attune sizes it no more
+			excluded.Template = func(string, recommender.Resource) (recommender.Amount, bool) { return 1000, true }
+			excluded.Before = func(*corev1.Pod, string, recommender.Resource) recommender.Amount { return 1000 }
+			if of := mayWrite(live).Keep([]string{"app"}, nil, excluded).Follower(); of != nil {
+				assert.EqualValues(t, 70, of.Threshold.Target)
+			}
+			change, err := follower.Rewrite(object(t, live), 88)
+			require.NoError(t, err)
+			require.NotNil(t, change)
+			target, note := targets(patched(t, object(t, live), change.Patch))
+			assert.Equal(t, [2]string{"88", ""}, [2]string{target, note})
+		})
+	}
+}
+
+// TestTargetOfAUserIsTheNewOriginalOne: a user changed the target after attune had. When all pods have their original requests,
+// it belongs to them.
+func TestTargetOfAUserIsTheNewOriginalOne(t *testing.T) {
+	pod := func(request string) map[string]string { return map[string]string{"app": request} }
+	for name, c := range map[string]struct {
+		note  string
+		pods  []map[string]string
+		knows bool
+	}{
+		"all pods":       {`{"metric":"cpu","original":70,"written":88}`, []map[string]string{pod("1"), pod("1")}, true},
+		"not readable":   {`70`, []map[string]string{pod("1"), pod("1")}, true},
+		"another metric": {`{"metric":"cpu/app","original":70,"written":88}`, []map[string]string{pod("1")}, true},
+		"one is lowered": {`{"metric":"cpu","original":70,"written":88}`, []map[string]string{pod("1"), pod("800m")}, false},
+		"no pods":        {`{"metric":"cpu","original":70,"written":88}`, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live := hpaAt(60, c.note)
+			follower := mayWrite(live).Keep([]string{"app"}, nil, retargets(c.pods...)).Follower()
+			if !c.knows {
+				assert.Nil(t, follower)
+				return
+			}
+			require.NotNil(t, follower)
+			assert.EqualValues(t, 60, follower.Threshold.Target)
+			assert.True(t, follower.Settled(follower.At(follower.Present)))
+			change, err := follower.Rewrite(object(t, live), 60)
+			require.NoError(t, err)
+			require.NotNil(t, change)
+			target, note := targets(patched(t, object(t, live), change.Patch))
+			assert.Equal(t, [2]string{"60", ""}, [2]string{target, note})
+			live.Annotations[autoscale.OriginalTargetAnnotation] = `{"metric":"cpu","original":61,"written":88}`
+			_, err = follower.Rewrite(object(t, live), 60)
+			assert.Error(t, err, "another annotation than the cache had")
+		})
 	}
 }

@@ -34,6 +34,21 @@ func TestScalersKeepTheirWriterAndOriginalTarget(t *testing.T) {
 			}
 		})
 	}
+	cpu := autoscalingv2.MetricSpec{Type: autoscalingv2.ResourceMetricSourceType, Resource: &autoscalingv2.ResourceMetricSource{
+		Name: "cpu", Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: ptr.To[int32](85)},
+	}}
+	whole := &autoscalingv2.HorizontalPodAutoscaler{}
+	whole.Spec.Metrics = []autoscalingv2.MetricSpec{{Type: autoscalingv2.ExternalMetricSourceType}, cpu}
+	keda := of["ScaledObject"].(*unstructured.Unstructured)
+	keda.Object["spec"] = map[string]any{"triggers": []any{map[string]any{"type": "cron"}, map[string]any{"type": "cpu", "metadata": map[string]any{"value": "85"}}}}
+	for path, o := range map[string]client.Object{"/spec/metrics/1/resource/target/averageUtilization": whole, "/spec/triggers/1/metadata/value": keda} {
+		o.SetAnnotations(map[string]string{autoscale.OriginalTargetAnnotation: note, autoscale.PathAnnotation: "'; echo forged"})
+		for range 2 {
+			kept, err := trim.Object(o)
+			require.NoError(t, err)
+			assert.Equal(t, path, kept.(client.Object).GetAnnotations()[autoscale.PathAnnotation], "of the whole object")
+		}
+	}
 	hpa := &autoscalingv2.HorizontalPodAutoscaler{}
 	hpa.Spec.Behavior = &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleDown: &autoscalingv2.HPAScalingRules{StabilizationWindowSeconds: ptr.To[int32](30)}}
 	kept, err := trim.Object(hpa)

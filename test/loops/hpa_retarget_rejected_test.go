@@ -1,6 +1,9 @@
 package loops
 
 import (
+	"bytes"
+	"encoding/json"
+	"io"
 	"net/http"
 	"slices"
 	"sync/atomic"
@@ -9,10 +12,24 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/test/fault"
 )
+
+// rejectHPA rejects all changes of HPAs until the result is true.
+func (w *world) rejectHPA() (accepts *atomic.Bool) {
+	accepts = &atomic.Bool{}
+	w.link.Strike(fault.Point{Kind: "patch horizontalpodautoscalers", N: 1}, 1<<20,
+		func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
+			if accepts.Load() {
+				return send()
+			}
+			return fault.Instead(http.StatusForbidden, -1)(r, send)
+		})
+	return accepts
+}
 
 // The API server rejects changes of the target for hours, and pods are replaced again and again: new pods get their original
 // requests, so that the HPA scales at the same usage. Afterwards the requests are raised.
@@ -22,14 +39,7 @@ func TestRetargetOfARejectedTargetSizesNoNewPods(t *testing.T) {
 	w.stumble = func(error) {}
 	w.passed = func() { clear(w.known) }
 	w.usage.of["app"] = used{CPU: 1.6, Memory: 200}
-	var accepts atomic.Bool
-	w.link.Strike(fault.Point{Kind: "patch horizontalpodautoscalers", N: 1}, 1<<20,
-		func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
-			if accepts.Load() {
-				return send()
-			}
-			return fault.Instead(http.StatusForbidden, -1)(r, send)
-		})
+	accepts := w.rejectHPA()
 	rejected := func() *v1alpha1.Try {
 		tries := w.recommendation().Status.Tries
 		if i := slices.IndexFunc(tries, func(t v1alpha1.Try) bool { return t.What == v1alpha1.TryTarget }); i >= 0 {
@@ -89,4 +99,28 @@ func TestRetargetOfATargetThatIsSetBackSizesNoNewPods(t *testing.T) {
 	w.until(24*time.Hour, "the requests are raised after the other writer stopped", func() bool { return w.requests()[0] > 1500 && w.idle() && w.followed() })
 	w.run(48*time.Hour, time.Hour)
 	assert.False(t, stored())
+}
+
+// An admission webhook of the cluster rejects every dry run, so nothing shows that the target can be lowered after the requests
+// are raised. The reason names the setting that lifts this.
+func TestRetargetNamesAWebhookWithoutDryRuns(t *testing.T) {
+	t.Parallel()
+	w, _ := retargetWorld(t, retargetCPU)
+	w.usage.of["app"] = used{CPU: 1.6, Memory: 200}
+	status := apierrors.NewBadRequest(`admission webhook "policy.example.org" does not support dry run`).Status()
+	status.Kind, status.APIVersion = "Status", "v1"
+	w.link.Strike(fault.Point{Kind: "patch horizontalpodautoscalers", N: 1}, 1<<20,
+		func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
+			if !r.URL.Query().Has("dryRun") {
+				return send()
+			}
+			body, err := json.Marshal(status)
+			return &http.Response{StatusCode: int(status.Code), Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)), Request: r}, err
+		})
+	w.run(3*time.Hour, 5*time.Minute)
+	assert.Equal(t, []int64{1000}, w.requests())
+	said, err := json.Marshal(w.recommendation().Status)
+	require.NoError(t, err)
+	assert.Contains(t, string(said), `admission webhook \"policy.example.org\" does not support dry run`)
+	assert.Contains(t, string(said), "Set its sideEffects to None or NoneOnDryRun")
 }

@@ -160,7 +160,7 @@ func TestRetargetFollowsTheRequests(t *testing.T) {
 	assert.Equal(t, []int64{lowestRetargeted}, w.requests(), w.describe())
 	target, _ := w.target()
 	assert.Equal(t, int32(90), target)
-	assert.JSONEq(t, `{"metric":"cpu","original":70,"written":90}`, w.hpa().Annotations[autoscale.OriginalTargetAnnotation])
+	assert.JSONEq(t, `{"metric":"cpu","original":70,"written":90,"request":1000}`, w.hpa().Annotations[autoscale.OriginalTargetAnnotation])
 	order := w.order(0)
 	for i, what := range order {
 		if what == "pod" {
@@ -228,7 +228,7 @@ func (w *world) strikeHPA(code int) {
 func TestRetargetKeepsTheTargetOfAUser(t *testing.T) {
 	t.Parallel()
 	w, _ := retargetWorld(t, retargetCPU)
-	w.until(12*time.Hour, "the target is changed", func() bool { target, _ := w.target(); return target > 70 })
+	w.until(12*time.Hour, "the first pod is resized", func() bool { return len(w.requests()) == 2 })
 	w.passed = nil
 	w.setTarget(60)
 	begun := len(w.link.Calls())

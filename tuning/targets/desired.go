@@ -136,17 +136,22 @@ func proposed(v *View, container string, r recommender.Resource) *autoscale.Proo
 	return v.Proposed(container, r)
 }
 
-// recommendedTargets returns the bindings of HPAs, with the target that belongs to the recommended requests where attune
-// must not write it. Mode Observe shows no recommendations.
+// recommendedTargets returns the bindings of HPAs, with the target that belongs to the recommended requests, whether attune
+// writes it or not: a user who copies the requests needs both. Mode Observe shows no recommendations.
 func recommendedTargets(v *View, containers []v1alpha1.ContainerTarget) []v1alpha1.HPABinding {
 	var follower *autoscale.Follower
 	requests := map[string]recommender.Amount{}
 	for _, t := range containers {
-		if proof := proposed(v, t.Name, recommender.CPU); proof != nil {
-			follower = proof.Follower
-			if target := podview.FromResources(t.Target)[recommender.CPU].Request; blockedOnlyByHPA(t.Holds, recommender.CPU) && target > 0 {
-				requests[t.Name] = target
-			}
+		proof := proposed(v, t.Name, recommender.CPU)
+		if proof == nil {
+			proof = v.proof(t.Name, recommender.CPU)
+		}
+		if proof == nil || proof.Follower == nil {
+			continue
+		}
+		follower = proof.Follower
+		if target := podview.FromResources(t.Target)[recommender.CPU].Request; blockedOnlyByHPA(t.Holds, recommender.CPU) && target > 0 {
+			requests[t.Name] = target
 		}
 	}
 	if follower == nil || v.Settings.Resize.Mode == v1alpha1.UpdateObserve {
@@ -156,15 +161,12 @@ func recommendedTargets(v *View, containers []v1alpha1.ContainerTarget) []v1alph
 	for i := range bindings {
 		b := &bindings[i]
 		same := b.HPA == follower.HPA && b.Container == follower.Container && b.Resource == recommender.CPU.String()
-		if target := follower.With(requests); same && worthwhile(target, b.Percent) {
+		if target := follower.With(requests); same && target != follower.Threshold.Target {
 			b.RecommendedPercent = target
 		}
 	}
 	return bindings
 }
-
-// worthwhile reports whether a target differs by more than 10 % from the present one, as a request has to.
-func worthwhile(target, present int32) bool { return 10*max(target-present, present-target) > present }
 
 // blockedOnlyByHPA reports whether HPAs are the only reason why a resource is blocked.
 func blockedOnlyByHPA(holds []v1alpha1.Hold, r recommender.Resource) bool {

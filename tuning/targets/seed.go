@@ -119,10 +119,25 @@ func (v seeder) container(t v1alpha1.ContainerTarget) (v1alpha1.ContainerSeed, b
 		s.AllowMemoryDecrease, s.CPUBoost = false, nil
 	}
 	v.answerKills(t, &s)
+	pairSeed(&v, t, &s)
 	if s.CPURequest != nil && t.Demand == nil {
 		s.CPULimitRule = limitRule(v.Settings.For(t.Name).Of[recommender.CPU].Limits)
 	}
 	return s, s.CPURequest != nil || s.MemoryRequest != nil || s.MemoryLimitFloor != nil
+}
+
+// pairSeed sets the CPU request that belongs to the target of an HPA, which attune cannot change at present. It depends on no usage,
+// so that old data do not matter. Bounds and learned minimums take precedence.
+func pairSeed(v *seeder, t v1alpha1.ContainerTarget, s *v1alpha1.ContainerSeed) {
+	if v.Paired == nil || !resize.HeldFor(t.Holds, recommender.CPU, resize.ReasonHPA) {
+		return
+	}
+	paired := recommender.Size{recommender.CPU: {Request: v.Paired(t.Name, recommender.CPU)}}
+	if paired != v.withinBounds(t.Name, v.aboveFloors(t.Name, paired)) {
+		return
+	}
+	s.CPURequest = podview.ToPointer(recommender.CPU, paired[recommender.CPU].Request)
+	s.CPULimitMost = limitMost(&v.View, t.Name, recommender.CPU)
 }
 
 // limitRule returns the rule for CPU limits of created pods; nil: the ratio counts.

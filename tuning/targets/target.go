@@ -13,6 +13,7 @@ import (
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/internal/clip"
 	"attune.io/attune/internal/policy"
+	"attune.io/attune/internal/workload"
 	"attune.io/attune/podview"
 	"attune.io/attune/recommender"
 	"attune.io/attune/resize"
@@ -170,6 +171,14 @@ func (v View) original(c *corev1.Container) recommender.Size {
 func OriginalRequests(v View) func(container string, r recommender.Resource) recommender.Amount {
 	return func(container string, r recommender.Resource) recommender.Amount {
 		return v.OriginalOf(container)[r].Request
+	}
+}
+
+// TemplateRequests returns the requests of containers in the newest template (autoscale.Fleet.Template).
+func TemplateRequests(w workload.Workload) func(container string, r recommender.Resource) (recommender.Amount, bool) {
+	return func(container string, r recommender.Resource) (recommender.Amount, bool) {
+		size, has := podview.TemplateSize(w.Template, container)
+		return size[r].Request, has || w.Template == nil
 	}
 }
 

@@ -57,6 +57,9 @@ type View struct {
 	// Proposed returns the range of a request that is blocked because attune must not change the target of an HPA
 	// (autoscale.Holds.Proposed); nil: there is none. The function may be nil.
 	Proposed func(container string, r recommender.Resource) *autoscale.Proof
+	// Paired returns the request of new pods that belongs to a target that attune changed and cannot change at present
+	// (autoscale.Holds.Paired); 0: there is none. The function may be nil.
+	Paired func(container string, r recommender.Resource) recommender.Amount
 	// HPABindings are the bindings of HPAs to store (autoscale.Holds.Stored).
 	HPABindings []v1alpha1.HPABinding
 	// Largest is the most that the pods may request, in millicores and bytes, indexed by resource (LargestOf). 0: not

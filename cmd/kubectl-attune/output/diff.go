@@ -1,6 +1,7 @@
 package output
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -47,9 +48,10 @@ type Difference struct {
 }
 
 // Add appends the differences of one workload. A request on which an HPA scales is among them if the target of the HPA
-// that belongs to it is known: both have to change together.
+// that belongs to it is known: both have to change together. The present target is that of the manifest, not attune's.
 func (r *Diff) Add(explained answers.Explanation, bindings []v1alpha1.HPABinding) {
 	bindings = slices.DeleteFunc(slices.Clone(bindings), func(b v1alpha1.HPABinding) bool { return b.RecommendedPercent == 0 })
+	requests := map[string]bool{}
 	for _, container := range explained.Containers {
 		var lifted []string
 		if slices.ContainsFunc(bindings, func(b v1alpha1.HPABinding) bool { return b.Container == "" || b.Container == container.Name }) {
@@ -65,10 +67,16 @@ func (r *Diff) Add(explained answers.Explanation, bindings []v1alpha1.HPABinding
 				Current:   field.Current,
 				Target:    *field.Target,
 			})
+			if field.Name == "requests.cpu" {
+				requests[container.Name], requests[""] = true, true
+			}
 		}
 	}
 	for _, b := range bindings {
-		current := strconv.Itoa(int(b.Percent))
+		if !requests[b.Container] {
+			continue
+		}
+		current := strconv.Itoa(int(cmp.Or(b.OriginalPercent, b.Percent)))
 		r.Differences = append(r.Differences, Difference{
 			Namespace: explained.Workload.Namespace, Kind: explained.Workload.Kind, Workload: explained.Workload.Name,
 			Container: b.Container, HPA: b.HPA, Field: b.Resource + ".averageUtilization", Current: &current, Target: strconv.Itoa(int(b.RecommendedPercent)),

@@ -40,4 +40,16 @@ func TestDiffShowsTheTargetWithTheRequest(t *testing.T) {
 		assert.Equal(t, "--- Deployment/web in namespace shop, container app: template\n+++ recommended\n-resources.requests.cpu: 1\n+resources.requests.cpu: 800m\n"+
 			heading+"+++ recommended together with the requests of Deployment/web\n-metrics.cpu.averageUtilization: 70\n+metrics.cpu.averageUtilization: 88\n", human)
 	}
+
+	// attune writes the target: the manifest has the original one.
+	granted := NewDiff()
+	explained.Containers = []answers.ExplainedContainer{of("app")}
+	row := v1alpha1.HPABinding{HPA: "web", Resource: "cpu", Percent: 84, OriginalPercent: 70, RecommendedPercent: 88}
+	granted.Add(explained, []v1alpha1.HPABinding{row})
+	require.Len(t, granted.Differences, 2)
+	assert.Equal(t, [2]string{"70", "88"}, [2]string{*granted.Differences[1].Current, granted.Differences[1].Target})
+	same := NewDiff()
+	explained.Containers[0].Target = amounts("1", "1Gi")
+	same.Add(explained, []v1alpha1.HPABinding{row})
+	assert.Empty(t, same.Differences, "no target without a request")
 }
