@@ -111,8 +111,11 @@ test-unit: bin/gotestsum ## Tests of pure code; no cluster
 	cd test/cluster/modules/criproxy && $(call gotest,unit-criproxy) ./...
 	cd tools/release && ATTUNE_INPUTS=$(call inputs,:/Makefile :/config/krew :/charts :/LICENSE :/THIRD_PARTY_NOTICES :/RELEASE.md) $(call gotest,unit-release) ./...
 
-bin/karpenter/go.mod: test/karpenter/go.mod test/cmd/karpenter/main.go
-	cd test && go run ./cmd/karpenter "$$(sed -n 's,^\tsigs.k8s.io/karpenter v,v,p' karpenter/go.mod)" ../bin/karpenter
+bin/karpenter/go.mod: test/karpenter/go.mod test/cmd/source/main.go
+	cd test && go run ./cmd/source karpenter "$$(sed -n 's,^\tsigs.k8s.io/karpenter v,v,p' karpenter/go.mod)" ../bin/karpenter
+
+bin/keda/go.mod: test/cluster/modules/keda/go.mod test/cmd/source/main.go $(wildcard test/cluster/modules/keda/testdata/pkg/*/*.go test/cluster/modules/keda/testdata/pkg/*/*/*.go)
+	cd test && go run ./cmd/source keda "$$(sed -n 's,^\tgithub.com/kedacore/keda/v2 v,v,p' cluster/modules/keda/go.mod)" ../bin/keda cluster/modules/keda/testdata
 
 test-karpenter: bin/gotestsum bin/karpenter/go.mod ## What the bridge publishes, as Karpenter's and VPA's own code reads it; no cluster
 	cd test/karpenter && $(call gotest,karpenter) ./...
@@ -198,6 +201,9 @@ test-faults-vpa: programs bin/gotestsum ## The same container runtimes with the 
 
 test-argo: programs bin/gotestsum ## Argo Rollouts before Argo's own controller, which is built at first
 	cd test && $(call gotest-v,argo) -count=1 -timeout 40m -run 'TestArgoRollouts' ./e2e -argo
+
+test-keda: programs bin/gotestsum ## Targets of ScaledObjects before KEDA's own controller, which is built at first
+	cd test && $(call gotest-v,keda) -count=1 -timeout 40m -run 'TestKEDA' ./e2e -keda
 
 test-upstream: programs bin/gotestsum ## Kubernetes' own tests of in-place resize, with the operator and without it
 	@$(CLUSTER) build --upstream
@@ -345,7 +351,7 @@ score: bin/kube-score ## The chart as kube-score sees it: nothing critical
 verify: generate tidy subjects lint ## Generated files and go.mod files are up to date, commit subjects keep their form, lint passes
 	@git diff --exit-code -- api config charts internal THIRD_PARTY_NOTICES || { echo "run make generate and commit the result"; exit 1; }
 
-tidy: bin/karpenter/go.mod ## go.mod and go.sum of every module are as `go mod tidy` writes them
+tidy: bin/karpenter/go.mod bin/keda/go.mod ## go.mod and go.sum of every module are as `go mod tidy` writes them
 	@failed=; for module in $$(git ls-files '*go.mod'); do ( cd $$(dirname $$module) && go mod tidy -diff ) || failed="$$failed $$(dirname $$module)"; done; \
 	[ -z "$$failed" ] || { echo "run go mod tidy in:$$failed" >&2; exit 1; }
 
@@ -374,4 +380,4 @@ vulncheck: bin/govulncheck ## Known vulnerabilities in code that the product cal
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: hpa-replicas test-docs compatibility workflows lane-clusters lane-kubelets lane-background tidy subjects vulncheck programs inotify record-metrics record-raises mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-loops-apiserver test-cluster test-e2e test-v2 test-faults test-faults-vpa test-argo test-upstream test-release test-matrix test-mutants test-race test-fips test-fuzz test-long bench packed backtest load build release-files release-publish release-rehearsal image rbac generate score lint verify help values
+.PHONY: hpa-replicas test-docs compatibility workflows lane-clusters lane-kubelets lane-background tidy subjects vulncheck programs inotify record-metrics record-raises mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-loops-apiserver test-cluster test-e2e test-v2 test-faults test-faults-vpa test-argo test-keda test-upstream test-release test-matrix test-mutants test-race test-fips test-fuzz test-long bench packed backtest load build release-files release-publish release-rehearsal image rbac generate score lint verify help values

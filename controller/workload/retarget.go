@@ -418,8 +418,8 @@ func writerOf(o *unstructured.Unstructured) string {
 	return fmt.Sprintf("field manager %q", newest.Manager)
 }
 
-// restoreTargets gives the HPAs of a deleted workload their original targets back, once, before its recommendation is
-// deleted. A target that cannot be restored keeps its annotation.
+// restoreTargets gives the HPAs and ScaledObjects of a deleted workload their original targets back, once, before its
+// recommendation is deleted. A target that cannot be restored keeps its annotation.
 func restoreTargets(ctx context.Context, live client.Reader, writes client.Client, rec *v1alpha1.AttuneRecommendation) {
 	for _, b := range rec.Spec.HPABindings {
 		if b.Resource != recommender.CPU.String() {
@@ -431,6 +431,13 @@ func restoreTargets(ctx context.Context, live client.Reader, writes client.Clien
 		of, _, _ := unstructured.NestedStringMap(object.Object, "spec", "scaleTargetRef")
 		if err != nil || of["kind"] != string(rec.Spec.Workload.Kind) || of["name"] != rec.Spec.Workload.Name {
 			continue
+		}
+		if owner := autoscale.ScaledObjectOf(object); owner != "" { // KEDA writes the HPA
+			object = &unstructured.Unstructured{}
+			object.SetGroupVersionKind(autoscale.ScaledObjectKind)
+			if live.Get(ctx, types.NamespacedName{Namespace: rec.Namespace, Name: owner}, object) != nil {
+				continue
+			}
 		}
 		change, err := autoscale.Restore(object)
 		if err == nil && change != nil {

@@ -1,12 +1,18 @@
 package workload
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/yaml"
 
 	"attune.io/attune/api/v1alpha1"
 	"attune.io/attune/podview"
@@ -72,4 +78,57 @@ func TestTheWaitAfterATargetWasSetBackGrows(t *testing.T) {
 	last.setBack = 1 << 20
 	assert.Equal(t, now.Add(24*time.Hour), last.rests(70, 85))
 	assert.Equal(t, now.Add(24*time.Hour), last.rests(90, 85))
+}
+
+// The target of a deleted workload is restored where attune wrote it: KEDA writes the HPA of a ScaledObject.
+func TestTheTargetOfADeletedWorkloadIsRestored(t *testing.T) {
+	const note = `annotations: {attune.io/original-target: '{"metric":"cpu","original":70,"written":90}'}`
+	const scaler = `
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {namespace: shop, name: keda-hpa-web, uid: "2", ` + note + `OWNERS}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}
+  metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 90}}}]
+`
+	const owners = `, ownerReferences: [{apiVersion: keda.sh/v1alpha1, kind: ScaledObject, name: web, uid: "1"}]`
+	const scaledObject = `
+apiVersion: keda.sh/v1alpha1
+kind: ScaledObject
+metadata: {namespace: shop, name: web, uid: "1", ` + note + `}
+spec:
+  scaleTargetRef: {name: web}
+  triggers: [{type: cpu, metricType: Utilization, metadata: {value: "90"}}]
+`
+	for name, c := range map[string]struct {
+		objects  []string
+		restored int
+	}{
+		"of a user":                         {[]string{strings.Replace(scaler, "OWNERS", "", 1)}, 0},
+		"of KEDA":                           {[]string{strings.Replace(scaler, "OWNERS", owners, 1), scaledObject}, 1},
+		"of KEDA, without its ScaledObject": {[]string{strings.Replace(scaler, "OWNERS", owners, 1)}, -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := fake.NewClientBuilder()
+			all := make([]*unstructured.Unstructured, len(c.objects))
+			for i, text := range c.objects {
+				all[i] = &unstructured.Unstructured{}
+				require.NoError(t, yaml.Unmarshal([]byte(text), all[i]))
+				b.WithObjects(all[i])
+			}
+			api := b.Build()
+			rec := &v1alpha1.AttuneRecommendation{}
+			rec.Namespace = "shop"
+			rec.Spec.Workload = v1alpha1.WorkloadRef{Kind: v1alpha1.KindDeployment, Name: "web"}
+			rec.Spec.HPABindings = []v1alpha1.HPABinding{{HPA: "keda-hpa-web", Resource: "cpu", Percent: 90, OriginalPercent: 70}}
+			restoreTargets(t.Context(), api, api, rec)
+			for i, o := range all {
+				require.NoError(t, api.Get(t.Context(), client.ObjectKeyFromObject(o), o))
+				text, err := o.MarshalJSON()
+				require.NoError(t, err)
+				assert.Equal(t, i == c.restored, strings.Contains(string(text), `Utilization":70`) || strings.Contains(string(text), `"value":"70"`), "%s", text)
+				assert.Equal(t, i != c.restored, len(o.GetAnnotations()) > 0, "%s", text)
+			}
+		})
+	}
 }

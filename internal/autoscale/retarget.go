@@ -86,7 +86,7 @@ func (a Autoscalers) originals(hpa *autoscalingv2.HorizontalPodAutoscaler, w wor
 
 // addTarget adds to a binding of an HPA its original target and the object that attune writes: the HPA, or its ScaledObject.
 func (a Autoscalers) addTarget(hpa *autoscalingv2.HorizontalPodAutoscaler, b *Binding, w workload.Workload) {
-	if owner := scaledObjectOf(hpa); owner == "" {
+	if owner := ScaledObjectOf(hpa); owner == "" {
 		b.object.live = b.Percent
 		b.setOriginal(hpa, hpaKind)
 	} else {
@@ -132,8 +132,8 @@ func (b *Binding) setOriginal(o metav1.Object, kind string) {
 	}
 }
 
-// scaledObjectOf returns the name of the ScaledObject from which KEDA creates an HPA; empty: a user created the HPA.
-func scaledObjectOf(hpa metav1.Object) string {
+// ScaledObjectOf returns the name of the ScaledObject from which KEDA creates an HPA; empty: a user created the HPA.
+func ScaledObjectOf(hpa metav1.Object) string {
 	for _, owner := range hpa.GetOwnerReferences() {
 		if owner.Kind == ScaledObjectKind.Kind {
 			return owner.Name
@@ -293,7 +293,7 @@ func foreignWriter(o metav1.Object) string {
 				f.FieldsV1 != nil && strings.Contains(f.FieldsV1.GetRawString(), `"f:spec"`)
 		}
 		// KEDA copies the labels and annotations of a ScaledObject to its HPA, which it alone writes.
-		if scaledObjectOf(o) == "" && (slices.ContainsFunc(program.marks, marked) || slices.ContainsFunc(o.GetManagedFields(), writes)) {
+		if ScaledObjectOf(o) == "" && (slices.ContainsFunc(program.marks, marked) || slices.ContainsFunc(o.GetManagedFields(), writes)) {
 			return program.name
 		}
 	}
@@ -406,7 +406,7 @@ func (b Binding) originalIn(o *unstructured.Unstructured, name string, live int3
 // A target that attune did not write stays.
 func Restore(o *unstructured.Unstructured) (*Rewrite, error) {
 	stored, found := rewrittenOf(o)
-	if !found || scaledObjectOf(o) != "" { // KEDA copies the annotation of a ScaledObject to its HPA
+	if !found || ScaledObjectOf(o) != "" { // KEDA copies the annotation of a ScaledObject to its HPA
 		return nil, nil
 	}
 	at, live := targetAt(o, stored.Metric)

@@ -49,6 +49,8 @@ type Options struct {
 	VPA bool
 	// Argo gets the controller of Argo Rollouts ready.
 	Argo bool
+	// KEDA gets KEDA's controller of ScaledObjects ready.
+	KEDA bool
 
 	// Mirrors are addresses from which nodes pull images instead, by registry: {"ghcr.io": "http://172.30.0.1:5000"}.
 	Mirrors map[string]string
@@ -118,7 +120,7 @@ func nameOf(dir string) (string, error) {
 
 // wanted are the programs of such a cluster.
 func (o Options) wanted() tools.Wanted {
-	return tools.Wanted{Version: o.Version, KubeletVersion: o.KubeletVersion, CertManager: o.CertManager, CRIProxy: o.CRIProxy, Upstream: o.Upstream, VPA: o.VPA, Argo: o.Argo, VM: o.VMNodes > 0}
+	return tools.Wanted{Version: o.Version, KubeletVersion: o.KubeletVersion, CertManager: o.CertManager, CRIProxy: o.CRIProxy, Upstream: o.Upstream, VPA: o.VPA, Argo: o.Argo, KEDA: o.KEDA, VM: o.VMNodes > 0}
 }
 
 func orDefault(s, otherwise string) string {

@@ -78,6 +78,8 @@ func installationOf(name string) installation {
 		return overload()
 	case argoTest:
 		return rolledOutByArgo()
+	case kedaTest:
+		return scaledByKEDA()
 	case raisesTest:
 		return climbed()
 	}
@@ -96,6 +98,8 @@ func only() string {
 		return clusterOf(attacksTest)
 	case *onArgo:
 		return argoTest
+	case *onKEDA:
+		return kedaTest
 	case *onOverload:
 		return overloadTest
 	case *onUpstream:

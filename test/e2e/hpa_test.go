@@ -257,6 +257,10 @@ func (f *keptFleet) hasTarget(ctx context.Context, want int32) error {
 			return err
 		}
 	}
+	return f.hpaHas(ctx, want)
+}
+
+func (f *keptFleet) hpaHas(ctx context.Context, want int32) error {
 	if err := env.client.Get(ctx, client.ObjectKeyFromObject(f.hpa), f.hpa); err != nil {
 		return err
 	}

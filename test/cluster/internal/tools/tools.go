@@ -23,8 +23,8 @@ import (
 // Tools says where the programs are.
 type Tools struct {
 	Kubernetes, Etcd, Helm, CNI, Debian, Images string
-	// Argo, CertManager, CRIProxy, Kernel, Upstream and VPA are there only where they were asked for.
-	Argo, CertManager, CRIProxy, Kernel, Upstream, VPA string
+	// Argo, CertManager, CRIProxy, KEDA, Kernel, Upstream and VPA are there only where they were asked for.
+	Argo, CertManager, CRIProxy, KEDA, Kernel, Upstream, VPA string
 	// Kubelet is there only where the kubelets are of another version than the rest.
 	Kubelet string
 }
@@ -97,6 +97,8 @@ type Wanted struct {
 	VPA bool
 	// Argo is the controller of Argo Rollouts.
 	Argo bool
+	// KEDA is its controller of ScaledObjects.
+	KEDA bool
 }
 
 // Build gets whatever is missing and says on progress what takes how long.
@@ -170,6 +172,9 @@ func (b *builder) steps(wanted Wanted, t *Tools) ([]step, error) {
 	}
 	if wanted.Argo {
 		steps = append(steps, step{&t.Argo, b.fromModule("argo", b.argo)})
+	}
+	if wanted.KEDA {
+		steps = append(steps, step{&t.KEDA, b.keda})
 	}
 	if wanted.VM {
 		steps = append(steps, step{&t.Kernel, b.kernel})
