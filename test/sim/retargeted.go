@@ -1,7 +1,9 @@
 package sim
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,7 +33,8 @@ type targetsFollow struct {
 	// than without attune, after its window.
 	syncs, differ, excusedSyncs, excusedDiffer int
 	writes, restored                           int
-	first                                      string
+	// log has the first of them, last what happened last.
+	log, last []string
 }
 
 // followedTarget is what is known of the target of one HPA.
@@ -40,6 +43,8 @@ type followedTarget struct {
 	user, live int32
 	// contested: somebody else wrote the target while the pods had other requests, and attune has not written it since.
 	contested bool
+	// kept: pods may have requests of Keep.
+	kept bool
 	// since when it is as it is, but for what attune writes.
 	since time.Time
 	// low and high are since when the HPA scales at another usage than without attune; zero: it does not.
@@ -63,6 +68,8 @@ const (
 	lowFor = time.Minute
 	// restoredIn is how long a target stays changed at most after all pods have their original requests.
 	restoredIn = 15 * time.Minute
+	// mostSaid are the syncs that are told.
+	mostSaid = 4
 	// oneIn is how many syncs of HPAs there are at least to each one that differs.
 	oneIn = 1000
 )
@@ -122,7 +129,15 @@ func (f *targetsFollow) cause() {
 	}
 }
 
-func (f *targetsFollow) disturbed(string) { f.cause() }
+func (f *targetsFollow) disturbed(what string) {
+	f.cause()
+	f.last = append(f.last[max(0, len(f.last)-4):], f.now().Format("15:04:05 ")+what)
+}
+
+func (f *targetsFollow) says(h *autoscalingv2.HorizontalPodAutoscaler, t *followedTarget, pods []*corev1.Pod, wants, would int32) string {
+	return fmt.Sprintf("at %s, HPA %s asks for %d replicas instead of %d with a target of %d %% (%d %% of its user): %s, after %q",
+		f.now().Format("01-02T15:04:05"), h.Name, wants, would, t.live, t.user, f.counted(pods), f.last)
+}
 
 func (f *targetsFollow) wrote(w api.Write) {
 	if w.Verb == "patch/resize" && w.Changed && strings.HasPrefix(w.Actor, "attune") {
@@ -159,9 +174,11 @@ func (f *targetsFollow) wrote(w api.Write) {
 		}
 	default:
 		t.since = f.now()
-		if *target != before {
-			t.contested = true
-			t.user = *target
+		var note autoscale.Rewritten
+		if json.Unmarshal([]byte(h.Annotations[autoscale.OriginalTargetAnnotation]), &note) == nil && note.Written == *target {
+			t.user, t.contested = note.Original, false // it cannot be told from attune's
+		} else if *target != before {
+			t.user, t.contested = *target, true
 		}
 		t.causes = append(t.causes, f.now())
 	}
@@ -179,7 +196,7 @@ func (f *targetsFollow) resized(key types.NamespacedName) {
 	for _, o := range f.w.server.Stored(&autoscalingv2.HorizontalPodAutoscaler{}) {
 		h := o.(*autoscalingv2.HorizontalPodAutoscaler)
 		t := f.all[h.UID]
-		if back || t == nil || t.contested || h.Namespace != key.Namespace || h.Spec.ScaleTargetRef.Name != pod.Labels[appLabel] || *h.Spec.MinReplicas == h.Spec.MaxReplicas ||
+		if back || t == nil || t.contested || t.live == t.user && f.keeps(h) || h.Namespace != key.Namespace || h.Spec.ScaleTargetRef.Name != pod.Labels[appLabel] || *h.Spec.MinReplicas == h.Spec.MaxReplicas ||
 			f.now().Before(t.since.Add(lowFor)) {
 			continue
 		}
@@ -188,6 +205,16 @@ func (f *targetsFollow) resized(key types.NamespacedName) {
 			f.violate("targets are raised before", f.about(h), "pod %s is resized to %dm when HPA %s has the target %d %%, which is %.1fm per pod instead of %.1fm: %s", key, request, h.Name, t.live, is, original, f.counted(pods))
 		}
 	}
+}
+
+// keeps reports whether pods may have requests of a range that keeps the number of replicas although the target stays (Keep).
+func (f *targetsFollow) keeps(h *autoscalingv2.HorizontalPodAutoscaler) bool {
+	rec, is := f.w.server.Peek(&v1alpha1.AttuneRecommendation{}, keyOf(f.about(h))).(*v1alpha1.AttuneRecommendation)
+	t := f.of(h)
+	t.kept = t.kept || is && slices.ContainsFunc(rec.Spec.Containers, func(t v1alpha1.ContainerTarget) bool {
+		return slices.ContainsFunc(t.Kept, func(k v1alpha1.KeptRequest) bool { return k.By != v1alpha1.HPARetarget })
+	})
+	return t.kept
 }
 
 // threshold is the usage per pod at which an HPA scales, the one without attune, and by how much the rounding of a target
@@ -247,15 +274,16 @@ func (f *targetsFollow) sync(h *autoscalingv2.HorizontalPodAutoscaler, pods []*c
 		f.excusedSyncs++
 		if wants != would {
 			f.excusedDiffer++
+			f.log = append(f.log, f.says(h, t, pods, wants, would))
 		}
 	default:
 		f.syncs++
 		if wants != would {
-			if f.differ++; f.first == "" {
-				f.first = fmt.Sprintf("at %s, HPA %s asks for %d replicas instead of %d with a target of %d %% (%d %% of its user): %s", now.Format("01-02T15:04:05"), h.Name, wants, would, t.live, t.user, f.counted(pods))
-			}
+			f.differ++
+			f.log = append(f.log, f.says(h, t, pods, wants, would))
 		}
 	}
+	f.log = f.log[:min(len(f.log), mostSaid)]
 	f.judgeThreshold(h, t, pods, fixed)
 }
 
@@ -281,7 +309,7 @@ func (f *targetsFollow) counted(pods []*corev1.Pod) string {
 // judgeThreshold: the usage per pod at which the HPA scales is the one without attune, but for the rounding of a target.
 func (f *targetsFollow) judgeThreshold(h *autoscalingv2.HorizontalPodAutoscaler, t *followedTarget, pods []*corev1.Pod, fixed bool) {
 	is, original, rounding, known := f.threshold(t, pods)
-	if !known || fixed || t.contested || f.excused() || f.now().Before(t.since.Add(lowFor)) {
+	if !known || fixed || t.live == t.user && f.keeps(h) || t.contested || f.excused() || f.now().Before(t.since.Add(lowFor)) {
 		t.low, t.high = time.Time{}, time.Time{}
 		return
 	}
@@ -346,7 +374,7 @@ func (f *targetsFollow) judgeRestored(h *autoscalingv2.HorizontalPodAutoscaler, 
 	case !idle:
 		t.idle = time.Time{}
 	case t.idle.IsZero():
-		t.idle = now
+		t.idle, t.kept = now, false
 	case now.Sub(t.idle) < restoredIn:
 	case noted || t.live != t.user:
 		f.violate("targets are restored", f.about(h), "all pods have their original requests since %s, and HPA %s has the target %d %% instead of %d %% and the annotations %v",
@@ -359,10 +387,10 @@ func (f *targetsFollow) judgeRestored(h *autoscalingv2.HorizontalPodAutoscaler, 
 
 func (f *targetsFollow) end() {
 	if f.w.plan.AsProven && f.differ > 0 && f.differ*oneIn > max(f.syncs, oneIn) {
-		f.violate("replicas are those without attune", "", "at %d of %d syncs, and first %s", f.differ, f.syncs, f.first)
+		f.violate("replicas are those without attune", "", "at %d of %d syncs, and first\n%s", f.differ, f.syncs, strings.Join(f.log, "\n"))
 	}
 }
 
 func (f *targetsFollow) String() string {
-	return fmt.Sprintf("syncs %d (differ %d), excused %d (differ %d), writes %d, restored %d min", f.syncs, f.differ, f.excusedSyncs, f.excusedDiffer, f.writes, f.restored)
+	return fmt.Sprintf("syncs %d (differ %d), excused %d (differ %d), writes %d, restored %d min %s", f.syncs, f.differ, f.excusedSyncs, f.excusedDiffer, f.writes, f.restored, strings.Join(f.log, "\n"))
 }

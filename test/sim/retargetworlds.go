@@ -86,7 +86,7 @@ func retargetWorlds() map[string]plan {
 				})
 			})
 		}),
-		"an HPA with Retarget that cannot be changed": raised(func(w *world) {
+		"an HPA with Retarget that cannot be changed": retargetWorld(36*time.Hour, daily, 4, 50, func(w *world) {
 			w.time.after(12*time.Hour, func() { w.targetsMiss = misses["a webhook rejects"] })
 		}),
 	}
