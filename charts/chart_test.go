@@ -157,6 +157,8 @@ func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 	}{
 		{"no address", []string{"usage.source=prometheus"}, "usage.prometheus.address is empty: set it to the base URL"},
 		{"an address that is none", []string{"usage.prometheus.address=prometheus:9090"}, "usage/prometheus/address"},
+		{"pods that need a webhook in all namespaces", []string{"webhook.failurePolicy=Fail", "webhook.namespaces=AllButDisabled"}, "Set webhook.namespaces to Labelled, or webhook.failurePolicy to Ignore"},
+		{"pods that retry", []string{"webhook.failurePolicy=Retry"}, "failurePolicy"},
 		{"kubelets verified by two", []string{"kubelet.tls.caConfigMap.name=ca", "kubelet.tls.caFile=/ca.crt"}, "exclude each other"},
 		{"kubelets verified and not, by a file", []string{"kubelet.tls.caFile=/ca.crt", "kubelet.tls.insecureSkipVerify=true"}, "exclude each other"},
 		{"kubelets verified and not", []string{"kubelet.tls.caConfigMap.name=ca", "kubelet.tls.insecureSkipVerify=true"}, "exclude each other"},

@@ -44,6 +44,9 @@ const (
 	ProbeAsked      = "asked"
 	ProbeAnswered   = "answered"
 
+	// FailurePolicyAnnotation on attune's webhook configurations is the chart's webhook.failurePolicy, if it is not Ignore.
+	FailurePolicyAnnotation = "attune.io/failure-policy"
+
 	// PublishedAnnotation on a VerticalPodAutoscaler that attune wrote is a digest of its content.
 	PublishedAnnotation = "attune.io/published"
 

@@ -52,7 +52,7 @@ func containerSettings(o *overlay, s *Settings) {
 			o.invalid(containerNames, "%s has an empty containerName, or has %s twice: give each entry the name of a container or %q", containerNames, o.quote(containerNames, name), resize.EveryContainer)
 			continue
 		}
-		o.checkContainer(containerNames, of.ContainerName)
+		checkContainer(o, containerNames, of.ContainerName)
 		e := newEntry(o, of)
 		settings, rules := e.read(s)
 		s.Containers[name], s.Resize.Containers[name] = &settings, rules
@@ -64,7 +64,7 @@ func containerSettings(o *overlay, s *Settings) {
 }
 
 // checkContainer adds a problem if no container can have a name: a pattern such as istio-* would exclude nothing.
-func (o *overlay) checkContainer(path string, name v1alpha1.ContainerName) {
+func checkContainer(o *overlay, path string, name v1alpha1.ContainerName) {
 	if name != resize.EveryContainer && validation.IsDNS1123Label(string(name)) != nil {
 		o.invalid(path, "%s %s is not the name of a container: write whole names, e.g. istio-proxy, or %q for all containers", path, o.quote(path, name), resize.EveryContainer)
 	}

@@ -348,7 +348,7 @@ func (o *overlay) excluded() map[string]bool {
 	names := pick(o, path, nil, func(l *layer) *[]v1alpha1.ContainerName { return list(l.ExcludedContainers) })
 	excluded := make(map[string]bool, len(names))
 	for _, name := range names {
-		o.checkContainer(path, name)
+		checkContainer(o, path, name)
 		excluded[string(name)] = true
 	}
 	return excluded

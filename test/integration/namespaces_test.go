@@ -214,6 +214,28 @@ func TestPodsWithoutTheWebhook(t *testing.T) {
 	assert.Equal(t, "1", cpu(), "nothing answers")
 }
 
+// TestPodsThatNeedTheWebhook: with webhook.failurePolicy Fail no pod of a labelled namespace is created unsized.
+func TestPodsThatNeedTheWebhook(t *testing.T) {
+	c := newClient(t)
+	labelled, other, index := newNamespace(t, c), newNamespace(t, c), pod.NewIndex()
+	require.NoError(t, c.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: labelled}},
+		client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata": {"labels": {%q: %q}}}`, v1alpha1.InjectLabel, v1alpha1.InjectEnabled))))
+	index.Set(recommendedIn(labelled))
+	w := servePods(t, c, "webhook.failurePolicy=Fail", index)
+	assert.Equal(t, "Fail", w.manifest.Annotations[v1alpha1.FailurePolicyAnnotation], "for kubectl attune doctor")
+	create := func(namespace string) (string, error) {
+		p := ownedPod(namespace)
+		err := c.Create(t.Context(), p, client.DryRunAll)
+		return p.Spec.Containers[0].Resources.Requests.Cpu().String(), err
+	}
+	require.Eventually(t, func() bool { cpu, err := create(labelled); return err == nil && cpu == "200m" }, patience, 20*time.Millisecond)
+	w.stop()
+	_, err := create(labelled)
+	assert.ErrorContains(t, err, `failed calling webhook "pods.attune.io"`)
+	_, err = create(other)
+	assert.NoError(t, err)
+}
+
 // BenchmarkPodCreation measures what the webhook adds to the creation of a pod: docs/webhook.md has the figures.
 func BenchmarkPodCreation(b *testing.B) {
 	c := newClient(b)

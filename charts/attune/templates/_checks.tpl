@@ -15,6 +15,9 @@
 {{- range $name, $_ := omit (.Values.usage.embedded | default dict) "nodeSelector" -}}
 {{- fail (printf "usage.embedded.%s was removed, because the embedded usage source keeps samples in memory only: remove it from your values" $name) -}}
 {{- end -}}
+{{- if and (eq (.Values.webhook.failurePolicy | default "Ignore") "Fail") (eq (.Values.webhook.namespaces | default "Labelled") "AllButDisabled") -}}
+{{- fail "webhook.failurePolicy Fail does not work with webhook.namespaces AllButDisabled: without the webhook, no pod of the cluster's own components could be created. Set webhook.namespaces to Labelled, or webhook.failurePolicy to Ignore" -}}
+{{- end -}}
 {{- with .Values.webhook.clientCA -}}
 {{- if and .names (not .configMap.name) -}}
 {{- fail "webhook.clientCA.names needs webhook.clientCA.configMap.name: set it to a ConfigMap with the CA certificates that verify callers" -}}

@@ -675,6 +675,27 @@ func TestLiveSelectorsAgainstLabelledNamespaces(t *testing.T) {
 	}
 }
 
+// The chart's webhook.failurePolicy may be Fail: that is no finding, but another live value is.
+func TestFailurePolicyOfTheChart(t *testing.T) {
+	for live, want := range map[admissionv1.FailurePolicyType]string{
+		admissionv1.Fail:   "",
+		admissionv1.Ignore: "the failurePolicy of the live webhook pods.attune.io is Ignore, the chart's is Fail: while the webhook cannot be reached, pods are created with the resources of their templates",
+	} {
+		seen := installed(controller(nil, 1))
+		seen.Namespaces.Value = []corev1.Namespace{labelledAs("shop", nil)}
+		seen.Admission.Mutating.Value = []admissionv1.MutatingWebhookConfiguration{{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.FailurePolicyAnnotation: "Fail"}},
+			Webhooks:   []admissionv1.MutatingWebhook{{Name: podWebhook, FailurePolicy: &live, NamespaceSelector: &metav1.LabelSelector{}, TimeoutSeconds: ptr.To[int32](2)}}}}
+		var said []string
+		for _, r := range of(seen, "selectors") {
+			if strings.Contains(r.Sentence, "failurePolicy") {
+				said = append(said, r.Sentence)
+			}
+		}
+		assert.Equal(t, want, strings.Join(said, "\n"))
+	}
+}
+
 // Only a webhook that was called answers. What its live selectors exclude does not say that it cannot be reached.
 func TestProbesThatTheLiveSelectorsExclude(t *testing.T) {
 	seen := installed(controller(nil, 1))

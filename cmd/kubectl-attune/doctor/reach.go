@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -184,6 +185,16 @@ func (a *Admission) podHook() *admissionv1.MutatingWebhook {
 	return nil
 }
 
+// failurePolicy returns the chart's webhook.failurePolicy.
+func (a *Admission) failurePolicy() admissionv1.FailurePolicyType {
+	for _, c := range a.Mutating.all() {
+		if slices.ContainsFunc(c.Webhooks, func(w admissionv1.MutatingWebhook) bool { return w.Name == podWebhook }) {
+			return admissionv1.FailurePolicyType(cmp.Or(c.Annotations[v1alpha1.FailurePolicyAnnotation], string(admissionv1.Ignore)))
+		}
+	}
+	return admissionv1.Ignore
+}
+
 // longest is the timeout of attune's webhooks in seconds from which the creation of pods and policies becomes slow while
 // they cannot be reached. The chart has 2 and 5.
 const longest = 10
@@ -222,8 +233,12 @@ func selectors(seen *Seen, f *findings) {
 	if why := unmatched(live.ObjectSelector, nil); why != "" {
 		f.add(Warning, show, "the live webhook %s has an objectSelector, which the chart does not set (%s): pods that it does not select keep the resources of their templates", podWebhook, why)
 	}
-	if p := ptr.Deref(live.FailurePolicy, admissionv1.Ignore); p != admissionv1.Ignore {
-		f.add(Warning, show, "the failurePolicy of the live webhook %s is %s, the chart's is Ignore: while the webhook cannot be reached, no pod can be created in the namespaces that it selects", podWebhook, p)
+	switch p, of := ptr.Deref(live.FailurePolicy, admissionv1.Ignore), seen.Admission.failurePolicy(); {
+	case p == of:
+	case p == admissionv1.Ignore:
+		f.add(Warning, show, "the failurePolicy of the live webhook %s is %s, the chart's is %s: while the webhook cannot be reached, pods are created with the resources of their templates", podWebhook, p, of)
+	default:
+		f.add(Warning, show, "the failurePolicy of the live webhook %s is %s, the chart's is %s: while the webhook cannot be reached, no pod can be created in the namespaces that it selects", podWebhook, p, of)
 	}
 	timeouts(podWebhook, live.TimeoutSeconds, show, f)
 	settingsOf(seen, f)
