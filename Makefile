@@ -101,15 +101,20 @@ UNVETTED := -vet=off -timeout 40m
 
 # Garbage is collected less often than by default, as memory is not what tests lack: this saves a tenth of the CPU time of
 # linkers and unit tests, and a fifth of that of an API server, which takes 750 MB instead of 350 MB.
-test-unit test-integration test-cluster test-e2e: export GOGC := 400
+test-unit test-karpenter test-sim test-browser test-integration test-cluster test-e2e coverage: export GOGC := 400
 
 test-unit: bin/gotestsum ## Tests of pure code; no cluster
-	@go list -deps ./cmd/... > $(RESULTS)/product
-	$(call gotest,unit) $(UNVETTED) -coverprofile=$(RESULTS)/unit.cover ./...
+	$(call gotest,unit) $(UNVETTED) ./...
 	cd test && ATTUNE_INPUTS=$(call inputs,':/*.go' ':/*/testdata/*' :/charts :/config :/docs :/go.mod) $(call gotest,unit-test) $(UNVETTED) . ./await/... ./bench/... ./bursts/... ./cmd/... ./decisions/... ./demand/... ./demo/... ./deploy/... ./fault/... ./field/... ./kubelet/... ./loops/... ./plane/... ./packed/... ./scoreboard/... ./sim/api/... ./sim/mutants/... ./tenants/... ./workload/...
 	cd test/tsdb && ATTUNE_INPUTS=$(call inputs,:/charts :/docs/runbook.md) $(call gotest,unit-tsdb) ./...
 	cd test/cluster/modules/criproxy && $(call gotest,unit-criproxy) ./...
 	cd tools/release && ATTUNE_INPUTS=$(call inputs,:/Makefile :/config/krew :/charts :/LICENSE :/THIRD_PARTY_NOTICES :/RELEASE.md) $(call gotest,unit-release) ./...
+
+# A profile compiles every package a second time: it is not part of test-unit.
+coverage: bin/gotestsum ## The share of each package's statements that its own unit tests execute
+	@go list -deps ./cmd/... > $(RESULTS)/product
+	$(call gotest,unit) $(UNVETTED) -coverprofile=$(RESULTS)/unit.cover ./...
+	cd test && go run ./cmd/tally $(RESULTS)
 
 bin/karpenter/go.mod: test/karpenter/go.mod test/cmd/source/main.go
 	cd test && go run ./cmd/source karpenter "$$(sed -n 's,^\tsigs.k8s.io/karpenter v,v,p' karpenter/go.mod)" ../bin/karpenter
@@ -380,4 +385,4 @@ vulncheck: bin/govulncheck ## Known vulnerabilities in code that the product cal
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: hpa-replicas test-docs compatibility workflows lane-clusters lane-kubelets lane-background tidy subjects vulncheck programs inotify record-metrics record-raises mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-loops-apiserver test-cluster test-e2e test-v2 test-faults test-faults-vpa test-argo test-keda test-upstream test-release test-matrix test-mutants test-race test-fips test-fuzz test-long bench packed backtest load build release-files release-publish release-rehearsal image rbac generate score lint verify help values
+.PHONY: coverage hpa-replicas test-docs compatibility workflows lane-clusters lane-kubelets lane-background tidy subjects vulncheck programs inotify record-metrics record-raises mixin demo cluster-up cluster-down deploy ui test test-unit test-karpenter chromium test-browser test-sim test-integration test-loops-apiserver test-cluster test-e2e test-v2 test-faults test-faults-vpa test-argo test-keda test-upstream test-release test-matrix test-mutants test-race test-fips test-fuzz test-long bench packed backtest load build release-files release-publish release-rehearsal image rbac generate score lint verify help values

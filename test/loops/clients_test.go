@@ -97,15 +97,21 @@ func (w *world) listByIndex(ctx context.Context, _ client.WithWatch, list client
 		return fmt.Errorf("no index %q", requirement.Field)
 	}
 	options.FieldSelector = nil
-	err := w.known.read(fmt.Sprint(options.Namespace, requirement), list, func() error {
+	read := func() error {
 		if err := c.List(ctx, list, options); err != nil {
 			return err
 		}
 		return keepOnly(list, func(o client.Object) bool { return index(o) == requirement.Value })
-	})
+	}
+	var err error
+	if w.memoryServer != nil {
+		err = read()
+	} else {
+		err = w.known.read(fmt.Sprint(options.Namespace, requirement), list, read)
+	}
 	if pods, ok := list.(*corev1.PodList); ok && w.cached != nil {
 		for i := range pods.Items {
-			pods.Items[i] = w.cached(pods.Items[i])
+			pods.Items[i] = w.cached(*pods.Items[i].DeepCopy()) // the list may share its pods with the server
 		}
 	}
 	return err

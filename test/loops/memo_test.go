@@ -6,9 +6,12 @@ import (
 	"reflect"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"attune.io/attune/test/sim/api"
 )
 
 // memo remembers what was read until somebody writes an object of that type. All writers of a world
@@ -54,4 +57,24 @@ func (m memo) get(ctx context.Context, c client.WithWatch, key client.ObjectKey,
 func (m memo) list(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 	options := (&client.ListOptions{}).ApplyOptions(opts)
 	return m.read(fmt.Sprint(options.Namespace, options.FieldSelector), list, func() error { return c.List(ctx, list, opts...) })
+}
+
+// memoryReader reads typed objects from the API server in memory itself, which stores them as a round trip through JSON
+// leaves them. Everything else, and all that the loops read past their cache, takes the way of a request.
+type memoryReader struct{ server *api.Client }
+
+func (r memoryReader) get(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	switch o.(type) {
+	case *unstructured.Unstructured, *metav1.PartialObjectMetadata:
+		return c.Get(ctx, key, o, opts...)
+	}
+	return r.server.Get(ctx, key, o)
+}
+
+func (r memoryReader) list(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+	switch list.(type) {
+	case *unstructured.UnstructuredList, *metav1.PartialObjectMetadataList:
+		return c.List(ctx, list, opts...)
+	}
+	return r.server.List(ctx, list, opts...)
 }

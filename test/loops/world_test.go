@@ -165,6 +165,10 @@ func newWorld(t *testing.T, node kubelet.Options) *world {
 	w.known = memo{}
 	everybody := w.counting(&w.changes, w.known)
 	everybody.Get, everybody.List = w.known.get, w.known.list
+	if memory != nil {
+		reads := memoryReader{memory.As("test", nil)}
+		everybody.Get, everybody.List = reads.get, reads.list
+	}
 	w.direct = interceptor.NewClient(everything, everybody)
 	everybody.Get, everybody.List = nil, nil
 	loops := w.counting(&w.writes, memo{})

@@ -1,5 +1,5 @@
 // Command tally ends a test run. It prints the first errors of each failed test, the coverage of the product by the unit
-// tests, the minutes of each tier and the slowest tests. The last line says how many tests passed and failed, and which were
+// tests if it was measured, the minutes of each tier and the slowest tests. The last line says how many tests passed and failed, and which were
 // skipped and why. With compatibility, it writes what the tests on real kubelets have shown for versions of Kubernetes into a
 // page of the documentation. It reads a folder that the Makefile fills:
 //
