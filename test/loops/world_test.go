@@ -49,8 +49,8 @@ import (
 // world is a namespace with the real loops, on a real API server, among nodes that are played. One
 // goroutine runs everything in turns, so a test decides what has happened when.
 //
-// The loops read through no informers, whose lag would be chance, but through a memo: each sees at once
-// what all others wrote. The indexes that a cache would answer from are worked out in memory.
+// The loops read through no informers, whose lag would be chance, but from the server in memory, or through a memo of a
+// real one: each sees at once what all others wrote. The indexes that a cache would answer from are worked out in memory.
 type world struct {
 	t         *testing.T
 	namespace string
