@@ -33,10 +33,14 @@ type targetChange struct {
 	// to is the last target that was written, in percent, and from the one before; 0: none.
 	from, to int32
 	at       time.Time
+	// sent is the last one that was sent. If the answer was lost, the API server may have carried it out.
+	sent int32
 	// why is why the target is not changed until a time; empty: another writer was first.
 	why   string
 	until time.Time
 	wait  time.Duration
+	// conflicts counts how often in a row another writer was first.
+	conflicts int
 	// rejected is the last change that did not last, if it is not likely to last when it is tried again soon.
 	rejected resize.RejectedTarget
 	// accepted is when the API server last accepted a change, or a dry run of one.
@@ -53,6 +57,8 @@ const (
 	// tooLowFor and tooHighFor are how long a target stays as another writer set it back after attune had changed it,
 	// doubled each time in a row, up to setBackLast. A target that is too high may remove replicas after the HPA's window.
 	tooLowFor, tooHighFor, setBackLast = 10 * time.Minute, time.Minute, 24 * time.Hour
+	// mostConflicts in a row, a minute with the waits between them, count as a race with another writer. More are a rejection.
+	mostConflicts = 6
 	// raisedFor is how long a raised target stays although the resize that needs it does not start, so that the two do not
 	// take turns. The shortest window of scaling down covers it.
 	raisedFor = 30 * time.Second
@@ -106,6 +112,9 @@ func (c *Controller) followTarget(ctx context.Context, w *tuning.View, d tuning.
 		wait.soon, wait.again = last.until.After(w.Now) || w.Now.Sub(last.at) < acceptedFor, targetEvery
 	case wait.why == "":
 		wait.why = c.tryTarget(ctx, w, f, d)
+	}
+	if next := f.NextCounted(w.Pods); next > 0 && (wait.again <= 0 || next < wait.again) {
+		wait.again = next
 	}
 	return wait
 }
@@ -305,11 +314,15 @@ func (c *Controller) changeTarget(ctx context.Context, w *tuning.View, f *autosc
 	kind, name := f.Written()
 	change, err := c.writeTarget(ctx, w, f, to, last, trial...)
 	switch {
-	case apierrors.IsConflict(err): // the next pass decides on what another writer wrote
-		last.why, last.until = "", w.Now.Add(time.Second)
+	case apierrors.IsConflict(err) && last.conflicts < mostConflicts: // the next pass decides on what another writer wrote
+		last.why, last.until = "", w.Now.Add(time.Second<<last.conflicts)
+		last.conflicts++
 		c.memory.stored.targets.Put(key, last)
 		return ""
 	case err != nil:
+		if len(trial) == 0 && change != nil {
+			last.sent = to
+		}
 		before := last.why
 		last.wait = max(rejectedFirst, min(2*last.wait, rejectedLast))
 		last.why, last.until = fmt.Sprintf("the target of %s %s is not changed: %v", kind.Kind, name, err), w.Now.Add(last.wait)
@@ -328,7 +341,7 @@ func (c *Controller) changeTarget(ctx context.Context, w *tuning.View, f *autosc
 	case change == nil: // the cache does not show the last change yet
 		return ""
 	}
-	last.why, last.until, last.wait, last.accepted, last.rejected = "", time.Time{}, 0, w.Now, resize.RejectedTarget{}
+	last.why, last.until, last.wait, last.conflicts, last.accepted, last.rejected = "", time.Time{}, 0, 0, w.Now, resize.RejectedTarget{}
 	if len(trial) > 0 || change.From == to { // a trial, or only the annotation
 		c.memory.stored.targets.Put(key, last)
 		return ""
@@ -339,7 +352,7 @@ func (c *Controller) changeTarget(ctx context.Context, w *tuning.View, f *autosc
 	case w.Now.Sub(last.at) > tooLowFor:
 		last.setBack = 0
 	}
-	last.from, last.to, last.at, last.above = change.From, to, w.Now, time.Time{}
+	last.from, last.to, last.sent, last.at, last.above = change.From, to, to, w.Now, time.Time{}
 	c.memory.stored.targets.Put(key, last)
 	log.FromContext(ctx).Info("Changed the target of an HPA", "kind", kind.Kind, "name", name, "from", change.From, "to", change.To)
 	c.Events.Send(w.Rec, nil, event.Normal(v1alpha1.EventTargetChanged, "Changed the target CPU utilization of %s %s from %d %% to %d %%, because the pods request %s on average",
@@ -362,7 +375,7 @@ type setBackError struct {
 
 // wasSetBack reports whether another writer changed a target after attune had.
 func (t targetChange) wasSetBack(live int32, now time.Time) bool {
-	return t.to > 0 && t.to != live && now.Sub(t.at) < 2*setBackLast
+	return t.to > 0 && t.to != live && t.sent != live && now.Sub(t.at) < 2*setBackLast
 }
 
 // rests returns until when a target stays as another writer set it back. A target that is too high is corrected sooner.

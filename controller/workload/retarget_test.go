@@ -66,6 +66,14 @@ func TestATargetALittleTooHighStaysForAMinute(t *testing.T) {
 	assert.Zero(t, c.staysRaised(key, 84, 85, false, now))
 }
 
+// The answer to a change is lost: the API server may have carried it out, so the target is not one that was set back.
+func TestATargetOfALostAnswerWasNotSetBack(t *testing.T) {
+	last := targetChange{from: 70, to: 74, at: now, sent: 78}
+	assert.False(t, last.wasSetBack(78, now))
+	assert.False(t, last.wasSetBack(74, now))
+	assert.True(t, last.wasSetBack(70, now))
+}
+
 // The wait after a target was set back grows up to a day.
 func TestTheWaitAfterATargetWasSetBackGrows(t *testing.T) {
 	last := targetChange{from: 70, to: 85, at: now}

@@ -181,6 +181,19 @@ func (f *Follower) counted(pods []*corev1.Pod) []*corev1.Pod {
 	return ready
 }
 
+// NextCounted returns when the next of some pods is counted that is ready for a shorter time; 0: there is none.
+func (f *Follower) NextCounted(pods []*corev1.Pod) (next time.Duration) {
+	for _, pod := range pods {
+		for _, c := range pod.Status.Conditions {
+			if left := c.LastTransitionTime.Add(readyFor).Sub(f.now); c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue &&
+				left > 0 && left <= readyFor && (next == 0 || left < next) {
+				next = left
+			}
+		}
+	}
+	return next
+}
+
 // mean returns the mean of the pods' requests, with a fleet of those that they had without attune; 0: there are no pods.
 func (f *Follower) mean(pods []*corev1.Pod, without *Fleet) (all float64) {
 	for _, pod := range pods {

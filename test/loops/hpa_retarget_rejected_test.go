@@ -69,6 +69,27 @@ func TestRetargetOfARejectedTargetSizesNoNewPods(t *testing.T) {
 	assert.Nil(t, rejected())
 }
 
+// All changes of the target conflict, as with a webhook that answers so: after a few, attune tries as rarely as after a
+// rejection.
+func TestRetargetOfEndlessConflictsBacksOff(t *testing.T) {
+	t.Parallel()
+	w, _ := retargetWorld(t, retargetCPU)
+	w.stumble = func(error) {}
+	w.strikeHPA(http.StatusConflict)
+	tried := func() (n int) {
+		for _, call := range w.link.Calls() {
+			if call.Verb == "patch" && call.Resource == "horizontalpodautoscalers" {
+				n++
+			}
+		}
+		return n
+	}
+	w.until(12*time.Hour, "a change conflicts", func() bool { return tried() > 0 })
+	w.run(20*time.Minute, 5*time.Second)
+	assert.Equal(t, []int64{1000}, w.requests())
+	assert.LessOrEqual(t, tried(), 12)
+}
+
 // Another writer sets the lowered target back again and again, while the pods have raised requests: new pods get their
 // original requests, to which its target belongs.
 func TestRetargetOfATargetThatIsSetBackSizesNoNewPods(t *testing.T) {

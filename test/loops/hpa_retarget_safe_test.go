@@ -95,6 +95,26 @@ func TestRetargetTriesAgain(t *testing.T) {
 	assert.LessOrEqual(t, wake, 10*time.Minute)
 }
 
+// A pod that came is counted when it is ready for a minute: the next pass is then, although no event comes.
+func TestRetargetCountsAPodThatIsReadyForAMinute(t *testing.T) {
+	t.Parallel()
+	w, _ := retargetWorld(t, retargetCPU)
+	w.until(12*time.Hour, "the requests are lowered", func() bool { return slices.Equal(w.requests(), []int64{lowestRetargeted}) && w.idle() })
+	w.passed = func() { clear(w.known) }
+	w.annotate(map[string]string{v1alpha1.SkipAnnotation: "true"})
+	w.run(time.Hour, time.Minute)
+	pods := w.pods()
+	require.NoError(t, w.direct.Delete(t.Context(), &pods[0]))
+	w.run(40*time.Second, 5*time.Second)
+	require.Equal(t, []int64{lowestRetargeted, 1000}, slices.Compact(slices.Sorted(slices.Values(w.requests()))))
+	assert.False(t, w.followed(), "%v", w.targets())
+	wake := w.pass()
+	assert.Positive(t, wake)
+	assert.LessOrEqual(t, wake, time.Minute)
+	w.run(wake+time.Second, wake+time.Second)
+	assert.True(t, w.followed(), "%v", w.targets())
+}
+
 // CPU and memory of one plan are sent together, although the CPU request waits for the target of the HPA.
 func TestRetargetKeepsAPlanTogether(t *testing.T) {
 	t.Parallel()

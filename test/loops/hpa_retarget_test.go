@@ -193,7 +193,7 @@ func TestRetargetOfAnHPAThatCannotBeChanged(t *testing.T) {
 	}{
 		"no right":       {func(_ *world, denied *bool) { *denied = true }, "hpa.retarget: true"},
 		"rejected":       {func(w *world, _ *bool) { w.strikeHPA(http.StatusForbidden) }, "is not changed"},
-		"always changed": {func(w *world, _ *bool) { w.strikeHPA(http.StatusConflict) }, "waits until it has 74 %"},
+		"always changed": {func(w *world, _ *bool) { w.strikeHPA(http.StatusConflict) }, "is not changed"},
 		"written by Argo CD": {func(w *world, _ *bool) {
 			hpa := w.hpa()
 			hpa.Labels = map[string]string{"argocd.argoproj.io/tracking-id": "web"}

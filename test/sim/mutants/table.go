@@ -274,19 +274,9 @@ var mutants = []mutant{
 		"TestHazards/an_HPA_with_Retarget", "targets are restored",
 	},
 	{
-		"P0: a target belongs to a template that no pod has", "the original request is that of the newest template",
-		[]edit{{"internal/autoscale/threshold.go", "	if f.Before != nil {\n", "	if false && f.Before != nil {\n"}},
-		"TestHazards/an_HPA_with_Retarget_and_a_rollout_that_is_stuck", "targets follow",
-	},
-	{
 		"P0: requests change although the target cannot", "no resize waits for the target",
 		[]edit{{"controller/workload/retarget.go", "	if wait.why != \"\" {\n", "	if false && wait.why != \"\" {\n"}},
 		"TestHazards/an_HPA_with_Retarget_that_cannot_be_changed", "targets are raised before",
-	},
-	{
-		"P0: a changed target without its annotation counts as the user's", "the stored original target is not recalled",
-		[]edit{{"internal/autoscale/stored.go", "b.same(stored) && !b.rewritten &&", "false && b.same(stored) && !b.rewritten &&"}},
-		"TestHazards/an_HPA_with_Retarget_loses_its_note", "targets follow",
 	},
 	{
 		"P0: new pods below the range of an HPA with Keep", "admission ignores the range",
