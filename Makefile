@@ -93,7 +93,8 @@ lane-kubelets:
 # Unit tests have waits of some seconds, which the lowest priority might not bring to their end.
 lane-background:
 	@status=0; { MAKEFLAGS= nice -n 5 $(MAKE) --no-print-directory -k timed-test-unit timed-test-karpenter || status=$$?; \
-	MAKEFLAGS= nice -n 19 $(MAKE) --no-print-directory -k timed-test-browser timed-test-sim timed-vulncheck timed-verify || status=$$?; } > $(RESULTS)/background.log 2>&1; \
+	MAKEFLAGS= nice -n 19 $(MAKE) --no-print-directory -k -j2 -O timed-test-browser timed-test-sim timed-vulncheck || status=$$?; \
+	MAKEFLAGS= nice -n 19 $(MAKE) --no-print-directory timed-verify || status=$$?; } > $(RESULTS)/background.log 2>&1; \
 	cat $(RESULTS)/background.log; exit $$status
 
 # lint vets these modules with more checks than go test does.

@@ -111,11 +111,11 @@ func (d Decision) Begins() int {
 
 // Wake asks for another reconcile after a duration. The shortest one counts; 0 and less change nothing.
 func (d *Decision) Wake(after time.Duration) {
-	d.After = soonest(d.After, after)
+	d.After = Soonest(d.After, after)
 }
 
-// soonest returns the shorter of two durations. 0 and less mean no duration.
-func soonest(a, b time.Duration) time.Duration {
+// Soonest returns the shorter of two durations. 0 and less mean no duration.
+func Soonest(a, b time.Duration) time.Duration {
 	if b > 0 && (a <= 0 || b < a) {
 		return b
 	}

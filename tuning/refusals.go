@@ -93,9 +93,9 @@ func (r refusals) after(now time.Time) (after time.Duration) {
 	for _, t := range r.of {
 		switch {
 		case !t.Until.IsZero():
-			after = soonest(after, max(time.Second, t.Until.Sub(now)))
+			after = Soonest(after, max(time.Second, t.Until.Sub(now)))
 		case t.Transient:
-			after = soonest(after, lookAgain)
+			after = Soonest(after, lookAgain)
 		}
 	}
 	return after

@@ -76,7 +76,7 @@ func (r *reports) belowOriginals() string {
 func (r *reports) storeNow(due bool) { r.due = r.due || due }
 
 // requeueAfter asks for another reconcile after a duration. The shortest one counts; 0 and less change nothing.
-func (r *reports) requeueAfter(after time.Duration) { r.after = soonest(r.after, after) }
+func (r *reports) requeueAfter(after time.Duration) { r.after = Soonest(r.after, after) }
 
 // goneOrNot stores since when the workload is deleted. The recommendation is deleted a week later, and the operator
 // may restart in between. The Jobs of an identity come and go with each run, so the time stays for up to a day after

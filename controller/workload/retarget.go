@@ -113,9 +113,7 @@ func (c *Controller) followTarget(ctx context.Context, w *tuning.View, d tuning.
 	case wait.why == "":
 		wait.why = c.tryTarget(ctx, w, f, d)
 	}
-	if next := f.NextCounted(w.Pods); next > 0 && (wait.again <= 0 || next < wait.again) {
-		wait.again = next
-	}
+	wait.again = tuning.Soonest(wait.again, f.NextCounted(w.Pods))
 	return wait
 }
 
@@ -323,21 +321,13 @@ func (c *Controller) changeTarget(ctx context.Context, w *tuning.View, f *autosc
 		if len(trial) == 0 && change != nil {
 			last.sent = to
 		}
-		before := last.why
-		last.wait = max(rejectedFirst, min(2*last.wait, rejectedLast))
-		last.why, last.until = fmt.Sprintf("the target of %s %s is not changed: %v", kind.Kind, name, err), w.Now.Add(last.wait)
-		if again, setBack := errors.AsType[setBackError](err); lasts(err, last.wait) || last.rejected.Of != "" {
-			last.rejected = resize.RejectedTarget{Of: f.Object(), To: to, Message: last.why, At: w.Now, Until: again.until}
-			if setBack {
-				last.rejected.To = 0
-			}
+		next := last.failed(err, f, to, w.Now)
+		c.memory.stored.targets.Put(key, next)
+		log.FromContext(ctx).Info("Cannot change the target of an HPA; trying again", "kind", kind.Kind, "name", name, "after", next.wait, "cause", err.Error())
+		if _, again := errors.AsType[setBackError](err); !again || next.why != last.why {
+			c.Events.Send(w.Rec, nil, event.Warning(v1alpha1.EventTargetNotChanged, "%s", next.why))
 		}
-		c.memory.stored.targets.Put(key, last)
-		log.FromContext(ctx).Info("Cannot change the target of an HPA; trying again", "kind", kind.Kind, "name", name, "after", last.wait, "cause", err.Error())
-		if _, again := errors.AsType[setBackError](err); !again || before != last.why {
-			c.Events.Send(w.Rec, nil, event.Warning(v1alpha1.EventTargetNotChanged, "%s", last.why))
-		}
-		return last.why
+		return next.why
 	case change == nil: // the cache does not show the last change yet
 		return ""
 	}
@@ -346,18 +336,38 @@ func (c *Controller) changeTarget(ctx context.Context, w *tuning.View, f *autosc
 		c.memory.stored.targets.Put(key, last)
 		return ""
 	}
-	switch {
-	case last.wasSetBack(change.From, w.Now):
-		last.setBack++
-	case w.Now.Sub(last.at) > tooLowFor:
-		last.setBack = 0
-	}
-	last.from, last.to, last.sent, last.at, last.above = change.From, to, to, w.Now, time.Time{}
-	c.memory.stored.targets.Put(key, last)
+	c.memory.stored.targets.Put(key, last.written(change.From, to, w.Now))
 	log.FromContext(ctx).Info("Changed the target of an HPA", "kind", kind.Kind, "name", name, "from", change.From, "to", change.To)
 	c.Events.Send(w.Rec, nil, event.Normal(v1alpha1.EventTargetChanged, "Changed the target CPU utilization of %s %s from %d %% to %d %%, because the pods request %s on average",
 		kind.Kind, name, change.From, change.To, recommender.Format(recommender.CPU, recommender.Amount(f.Request(w.Pods)))))
 	return ""
+}
+
+// failed is the state after a change to a target failed: the next attempt waits twice as long as the last one. If the error
+// lasts, the change is a rejected one.
+func (t targetChange) failed(err error, f *autoscale.Follower, to int32, now time.Time) targetChange {
+	kind, name := f.Written()
+	t.wait = max(rejectedFirst, min(2*t.wait, rejectedLast))
+	t.why, t.until = fmt.Sprintf("the target of %s %s is not changed: %v", kind.Kind, name, err), now.Add(t.wait)
+	if again, setBack := errors.AsType[setBackError](err); lasts(err, t.wait) || t.rejected.Of != "" {
+		t.rejected = resize.RejectedTarget{Of: f.Object(), To: to, Message: t.why, At: now, Until: again.until}
+		if setBack {
+			t.rejected.To = 0
+		}
+	}
+	return t
+}
+
+// written is the state after a target was changed.
+func (t targetChange) written(from, to int32, now time.Time) targetChange {
+	switch {
+	case t.wasSetBack(from, now):
+		t.setBack++
+	case now.Sub(t.at) > tooLowFor:
+		t.setBack = 0
+	}
+	t.from, t.to, t.sent, t.at, t.above = from, to, to, now, time.Time{}
+	return t
 }
 
 // waits reports whether the target is not changed yet because of the last answer.
