@@ -80,9 +80,9 @@ timed-%:
 	@began=$$SECONDS status=0; $(MAKE) --no-print-directory $* || status=$$?; echo "$* $$((SECONDS - began))" >> $(RESULTS)/seconds; exit $$status
 
 # The tests on real API servers and kubelets wait for most of their time, so those on kubelets start while those on API
-# servers end. What needs no cluster runs beside them at a low priority, one target at a time, and prints when all of
-# it is done; verify comes last, as it writes files that the others read. A lane that fails does not stop the other.
-# Without MAKEFLAGS the lanes share no jobs.
+# servers end. What needs no cluster runs beside them at a low priority, the pages beside the long run, as those wait for
+# a browser, and prints when all of it is done; verify comes last, as it writes files that the others read. A lane that
+# fails does not stop the other. Without MAKEFLAGS the lanes share no jobs.
 lane-clusters: programs
 	@MAKEFLAGS= $(MAKE) --no-print-directory -k -j2 timed-test-integration lane-kubelets
 
