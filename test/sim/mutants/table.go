@@ -265,7 +265,7 @@ var mutants = []mutant{
 	},
 	{
 		"P0: a target that may not be changed any more stays", "a refused target has no follower",
-		[]edit{{"internal/autoscale/threshold.go", "		case b.rewritten:\n", "		case false && b.rewritten:\n"}},
+		[]edit{{"internal/autoscale/threshold.go", "		case b.object.rewritten:\n", "		case false && b.object.rewritten:\n"}},
 		"TestHazards/an_HPA_with_Retarget_gets_a_short_window", "targets follow",
 	},
 	{
