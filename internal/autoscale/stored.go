@@ -54,7 +54,8 @@ func (h Holds) Stored() (out []v1alpha1.HPABinding) {
 			break
 		}
 		s := v1alpha1.HPABinding{HPA: b.HPA, Container: b.Container, Resource: b.Resource.String(), Percent: b.Percent}
-		if b.Original != b.Percent {
+		// Until KEDA copies a target that a user changed, the two differ although attune has changed neither.
+		if b.Original != b.Percent && (b.object.rewritten && !b.object.renewed || !b.Gone.IsZero()) {
 			s.OriginalPercent = b.Original
 		}
 		if !b.Gone.IsZero() {
