@@ -118,6 +118,9 @@ type HPABinding struct {
 	// OriginalPercent is the target that a user wrote, if attune changed it (cpu.hpa: Retarget). Not set: it is percent.
 	// +optional
 	OriginalPercent int32 `json:"originalPercent,omitempty"`
+	// OriginalRequest is the CPU request of a pod to which originalPercent belongs. Not set: not known.
+	// +optional
+	OriginalRequest *resource.Quantity `json:"originalRequest,omitempty"`
 	// RecommendedPercent is the target that belongs to the recommended request (cpu.hpa: Retarget): in a manifest, change
 	// both together. Not set: it is the one that a user wrote.
 	// +optional

@@ -7,6 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"attune.io/attune/api/v1alpha1"
+	"attune.io/attune/podview"
+	"attune.io/attune/recommender"
 )
 
 // blockedFor is how long an HPA that is gone, or whose minReplicas and maxReplicas became equal, still blocks. Most come
@@ -25,6 +27,7 @@ func (h Holds) WithStored(stored []v1alpha1.HPABinding, now time.Time) Holds {
 		if s.Gone != nil && s.Gone.Time.Before(b.Gone) { // a time ahead is of a clock that was wrong
 			b.Gone = s.Gone.UTC().Truncate(time.Second)
 		}
+		b.object.note.Request = int64(podview.FromPointer(recommender.CPU, s.OriginalRequest))
 		h.recall(b)
 		// A binding to the same request is enough, also of another HPA: one may have been renamed.
 		covered := func(o Binding) bool { return o.Gone.IsZero() && o.Container == b.Container && o.Resource == b.Resource }
@@ -42,6 +45,7 @@ func (h Holds) recall(stored Binding) {
 	for i := range h.bindings {
 		if b := &h.bindings[i]; b.same(stored) && !b.object.rewritten && stored.Original > 0 && b.object.live > 0 && b.object.live == stored.Percent {
 			b.Original, b.object.rewritten, b.object.noteLost = stored.Original, true, true
+			b.object.note = Rewritten{b.metric(), stored.Original, stored.Percent, stored.object.note.Request}
 		}
 	}
 }
@@ -54,8 +58,9 @@ func (h Holds) Stored() (out []v1alpha1.HPABinding) {
 			break
 		}
 		s := v1alpha1.HPABinding{HPA: b.HPA, Container: b.Container, Resource: b.Resource.String(), Percent: b.Percent}
-		if b.Original != b.Percent {
-			s.OriginalPercent = b.Original
+		// Until KEDA copies a target that a user changed, the two differ although attune has changed neither.
+		if b.Original != b.Percent && (b.object.rewritten && !b.object.renewed || !b.Gone.IsZero()) {
+			s.OriginalPercent, s.OriginalRequest = b.Original, podview.ToPointer(recommender.CPU, recommender.Amount(b.object.note.Request))
 		}
 		if !b.Gone.IsZero() {
 			s.Gone = &metav1.Time{Time: b.Gone}

@@ -150,6 +150,27 @@ func TestScaledObjectsBlockWhatTheyScaleOn(t *testing.T) {
 	assert.Len(t, both.Of(stored).Stored(), 1, "one row for KEDA's HPA and its ScaledObject")
 }
 
+// KEDA is stopped. A user changes the target of the ScaledObject, and changes it back an hour later: attune did not write it, so the
+// target of the user is the original one.
+func TestTargetThatAUserChangedBackWhileKEDALags(t *testing.T) {
+	at := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	hpa := scaler("web", 2, 40)
+	hpa.OwnerReferences = []metav1.OwnerReference{{APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject", Name: "web"}}
+	look := func(target string, h Holds) Holds {
+		o := object(t, kedaCPU)
+		triggers, _, _ := unstructured.NestedSlice(o.Object, "spec", "triggers")
+		triggers[1].(map[string]any)["metadata"] = map[string]any{"value": target}
+		_ = unstructured.SetNestedSlice(o.Object, triggers, "spec", "triggers")
+		return Autoscalers{HPAs: []autoscalingv2.HorizontalPodAutoscaler{hpa}, ScaledObjects: []unstructured.Unstructured{o}, MayRetarget: true}.Of(stored).
+			WithStored(h.Stored(), at)
+	}
+	changed := look("80", look("70", Holds{}))
+	assert.Zero(t, changed.Stored()[0].OriginalPercent, "attune did not change it")
+	back := look("70", changed)
+	assert.False(t, back.Retargeted())
+	assert.EqualValues(t, 70, back.bindings[0].Original)
+}
+
 func object(t *testing.T, text string) unstructured.Unstructured {
 	t.Helper()
 	u := unstructured.Unstructured{}

@@ -106,7 +106,7 @@ func (h *Holds) findFollower(f *Fleet) {
 // changed.
 func (f *Fleet) renewed(bindings []Binding) []Binding {
 	return podview.Map(bindings, func(b Binding) Binding {
-		if !b.object.rewritten || b.object.noteLost || b.object.live < 1 {
+		if !b.object.rewritten || b.object.live < 1 {
 			return b
 		}
 		b.object.adopted = f.adopted(&b)

@@ -2,6 +2,7 @@ package autoscale_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -501,6 +502,39 @@ func TestUserAdoptsTheRequestAndTheTarget(t *testing.T) {
 			require.NotNil(t, change)
 			target, note := targets(patched(t, object(t, live), change.Patch))
 			assert.Equal(t, [2]string{"88", ""}, [2]string{target, note})
+		})
+	}
+}
+
+// TestUserAdoptsTheTargetAndRemovesTheAnnotation: a tool that replaces objects writes the HPA of the new manifest, without the
+// annotation. The stored request says that the target belongs to the new template.
+func TestUserAdoptsTheTargetAndRemovesTheAnnotation(t *testing.T) {
+	for name, c := range map[string]struct {
+		target   int32
+		template recommender.Amount
+		want     int32
+	}{
+		"lowered request": {88, 800, 88}, "raised request": {35, 2000, 35}, "only the annotation was removed": {88, 1000, 70},
+	} {
+		t.Run(name, func(t *testing.T) {
+			note := fmt.Sprintf(`{"metric":"cpu","original":70,"written":%d,"request":1000}`, c.target)
+			stored := mayWrite(hpaAt(c.target, note)).Stored()
+			request := recommender.Amount(70000) / recommender.Amount(c.target)
+			f := retargets(map[string]string{"app": recommender.Format(cpu, request)})
+			f.Original = func(string, recommender.Resource) recommender.Amount { return c.template }
+			f.Template = func(string, recommender.Resource) (recommender.Amount, bool) { return c.template, true }
+			f.Before = func(*corev1.Pod, string, recommender.Resource) recommender.Amount { return c.template }
+			if c.want != 70 { // after the rollout
+				f.Pods = running(map[string]string{"app": recommender.Format(cpu, c.template)})
+			}
+			holds := mayWrite(hpaAt(c.target, "")).WithStored(stored, at).Keep([]string{"app"}, nil, f)
+			follower := holds.Follower()
+			require.NotNil(t, follower)
+			assert.Equal(t, c.want, follower.Threshold.Target)
+			assert.Equal(t, c.target, follower.At(follower.Present), "the target stays")
+			if c.want != 70 {
+				assert.Zero(t, holds.Stored()[0].OriginalPercent, "the next pass knows no other original target")
+			}
 		})
 	}
 }
