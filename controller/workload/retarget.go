@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,8 @@ import (
 
 // targetChange is the last change of the target of a workload's HPA.
 type targetChange struct {
+	// of is the UID of the HPA or ScaledObject.
+	of types.UID
 	// to is the last target that was written, in percent, and from the one before; 0: none.
 	from, to int32
 	at       time.Time
@@ -133,6 +136,14 @@ func hasOriginal(w *tuning.View, f *autoscale.Follower) bool {
 	})
 }
 
+// forgetTargetBefore forgets the last change of an HPA that was deleted: no change of the one that was created after it was
+// rejected or set back.
+func (x *stored) forgetTargetBefore(key types.NamespacedName, of types.UID) {
+	if x.targets.Of(key).of != of {
+		x.targets.Put(key, targetChange{of: of})
+	}
+}
+
 // staysRaised returns how long a live target stays although it is higher than needed; 0: it does not stay. original: the one
 // that is needed is the user's.
 func (x *stored) staysRaised(key types.NamespacedName, live, needed int32, original bool, now time.Time) time.Duration {
@@ -185,6 +196,9 @@ func (c *Controller) awaitTarget(ctx context.Context, w *tuning.View, d decided)
 	sent := d.Decision
 	if c.early(*w, sent) > 0 {
 		sent.Writes, sent.Status.Records = nil, w.Rec.Status.Records
+	}
+	if f := cmp.Or(w.Autoscalers.Follower(), w.Autoscalers.Tried()); f != nil {
+		c.memory.stored.forgetTargetBefore(client.ObjectKeyFromObject(w.Rec), f.UID())
 	}
 	wait := c.followTarget(ctx, w, sent)
 	if wait.why != "" {

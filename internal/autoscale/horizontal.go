@@ -7,6 +7,7 @@ import (
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/internal/workload"
@@ -44,6 +45,8 @@ type Binding struct {
 type writtenObject struct {
 	// owner is the ScaledObject from which KEDA creates the HPA; empty: a user created the HPA.
 	owner string
+	// uid is empty if the object is not known.
+	uid types.UID
 	// live is its target, which Percent follows.
 	live int32
 	// rewritten: attune has changed the target, or a user since then.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"attune.io/attune/api/v1alpha1"
@@ -122,7 +123,7 @@ func (b *Binding) addScaledObject(o *unstructured.Unstructured, live int32) {
 
 // setOriginal sets the original target of the object that is written, or why that is not known.
 func (b *Binding) setOriginal(o metav1.Object, kind string) {
-	b.Original, b.object.foreign = b.object.live, ""
+	b.Original, b.object.foreign, b.object.uid = b.object.live, "", o.GetUID()
 	if b.object.note, b.object.rewritten = rewrittenOf(o); b.object.rewritten {
 		b.Original, b.object.foreign = b.object.note.original(kind+o.GetName(), b.metric(), b.object.live)
 		b.object.path = pathOf(o, b.metric())
@@ -313,6 +314,9 @@ func (b Binding) Object() string {
 	kind, name := b.Written()
 	return kind.Kind + " " + name
 }
+
+// UID returns the UID of the object that Written returns.
+func (f *Follower) UID() types.UID { return f.object.uid }
 
 // Live returns the target of the object that attune writes, in percent. KEDA copies the one of a ScaledObject to its HPA
 // (Percent) a moment later.

@@ -263,6 +263,33 @@ func TestRetargetDoesNotFight(t *testing.T) {
 	assert.NotZero(t, sets)
 }
 
+// Another writer sets the target back for hours, or the API server rejects changes. Then the HPA is deleted and created again:
+// the target of the new HPA was neither set back nor rejected, so it follows the requests at once.
+func TestRetargetOfAnHPACreatedAgainDoesNotWait(t *testing.T) {
+	t.Parallel()
+	for name, rejects := range map[string]bool{"set back": false, "rejected": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := retargetWorld(t, retargetCPU)
+			w.stumble = func(error) {}
+			w.until(12*time.Hour, "the requests are lowered", func() bool { return w.requests()[0] == lowestRetargeted && w.idle() && w.followed() })
+			w.passed = nil
+			w.setTarget(70)
+			if rejects {
+				accepts := w.rejectHPA()
+				w.run(30*time.Minute, time.Minute)
+				accepts.Store(true)
+			} else {
+				w.run(2*time.Hour, time.Minute, func() bool { w.setTarget(70); return true })
+			}
+			require.NoError(t, w.direct.Delete(t.Context(), w.hpa()))
+			require.NoError(t, w.direct.Create(t.Context(), cpuHPA(w.namespace, "web")))
+			w.run(10*time.Second, time.Second)
+			assert.True(t, w.followed(), "%v of %v", w.targets(), w.requests())
+		})
+	}
+}
+
 // The policy is deleted, the setting changed, or the workload skipped, with pods below their original requests: the target
 // follows their requests until all pods are replaced.
 func TestRetargetIsRestored(t *testing.T) {
