@@ -30,6 +30,7 @@ type reader struct {
 	client      client.Reader
 	history     History
 	autoscalers autoscale.Reader
+	strangers   *lookup.Strangers
 	// largest returns the most that pods may request, given the nodes that exist (Controller.largestNow).
 	largest func(context.Context, workload.Workload) [2]recommender.Amount
 }
@@ -102,7 +103,7 @@ func (r reader) keep(ctx context.Context, pass pass, rec *v1alpha1.AttuneRecomme
 	if err != nil {
 		log.FromContext(ctx).Error(err, "Cannot list the pods of a workload; no other request is proven to keep its replicas", "recommendation", rec.Name)
 	}
-	stranger, err := lookup.Stranger(ctx, r.client, w, pods)
+	stranger, err := r.strangers.Of(ctx, w, pods)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "Cannot list the pods that an HPA counts; no other request is proven to keep its replicas", "recommendation", rec.Name)
 		pods = nil

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -212,9 +213,18 @@ func pods(ctx context.Context, reader client.Reader, id workload.Identity) ([]*c
 	return podview.Pointers(list.Items), nil
 }
 
-// Stranger returns the name of a pod that the selector of a workload matches although it is not one of its pods; empty:
-// there is none. An HPA of the workload counts such a pod too, unless it failed or is being deleted.
-func Stranger(ctx context.Context, reader client.Reader, w workload.Workload, own []*corev1.Pod) (string, error) {
+// Strangers finds pods that the selector of a workload matches although they are not its pods. For many workloads of a
+// namespace it lists the pods once: a list for each would grow with the square. Use it in one pass of one goroutine.
+type Strangers struct {
+	Reader client.Reader
+	// asked counts the workloads of a namespace, labelled are its pods by each of their labels, once there are several.
+	asked    map[string]int
+	labelled map[string]map[[2]string][]*corev1.Pod
+}
+
+// Of returns the name of a pod that the selector of a workload matches although it is not one of its pods; empty: there is
+// none. An HPA of the workload counts such a pod too, unless it failed or is being deleted.
+func (s *Strangers) Of(ctx context.Context, w workload.Workload, own []*corev1.Pod) (string, error) {
 	if w.Selector == nil {
 		return "", nil
 	}
@@ -222,8 +232,7 @@ func Stranger(ctx context.Context, reader client.Reader, w workload.Workload, ow
 	if err != nil {
 		return "", fmt.Errorf("the selector of %s: %w", w.Identity, err)
 	}
-	list := &corev1.PodList{}
-	err = reader.List(ctx, list, client.InNamespace(w.Namespace), client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy)
+	pods, err := s.candidates(ctx, w, selector)
 	if err != nil {
 		return "", fmt.Errorf("listing the pods that an HPA of %s counts: %w", w.Identity, err)
 	}
@@ -232,14 +241,54 @@ func Stranger(ctx context.Context, reader client.Reader, w workload.Workload, ow
 		known[pod.Name] = true
 	}
 	first := ""
-	for i := range list.Items {
-		pod := &list.Items[i]
+	for _, pod := range pods {
 		counts := pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed
-		if counts && !known[pod.Name] && (first == "" || pod.Name < first) {
+		if !counts || known[pod.Name] || first != "" && pod.Name > first || !selector.Matches(labels.Set(pod.Labels)) {
+			continue
+		}
+		// The list may be older than that of the workload's own pods.
+		switch err := s.Reader.Get(ctx, client.ObjectKeyFromObject(pod), &corev1.Pod{}, client.UnsafeDisableDeepCopy); {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return "", fmt.Errorf("reading pod %s: %w", pod.Name, err)
+		default:
 			first = pod.Name
 		}
 	}
 	return first, nil
+}
+
+// candidates returns pods of a workload's namespace, at least those that its selector matches.
+func (s *Strangers) candidates(ctx context.Context, w workload.Workload, selector labels.Selector) ([]*corev1.Pod, error) {
+	if s.asked == nil {
+		s.asked, s.labelled = map[string]int{}, map[string]map[[2]string][]*corev1.Pod{}
+	}
+	list, options := &corev1.PodList{}, []client.ListOption{client.InNamespace(w.Namespace), client.UnsafeDisableDeepCopy}
+	if s.asked[w.Namespace]++; s.asked[w.Namespace] == 1 || len(w.Selector.MatchLabels) == 0 {
+		err := s.Reader.List(ctx, list, append(options, client.MatchingLabelsSelector{Selector: selector})...)
+		return podview.Pointers(list.Items), err
+	}
+	by := s.labelled[w.Namespace]
+	if by == nil {
+		if err := s.Reader.List(ctx, list, options...); err != nil {
+			return nil, err
+		}
+		by = map[[2]string][]*corev1.Pod{}
+		for _, pod := range podview.Pointers(list.Items) {
+			for key, value := range pod.Labels {
+				by[[2]string{key, value}] = append(by[[2]string{key, value}], pod)
+			}
+		}
+		s.labelled[w.Namespace] = by
+	}
+	var fewest []*corev1.Pod
+	some := false
+	for key, value := range w.Selector.MatchLabels {
+		if of := by[[2]string{key, value}]; !some || len(of) < len(fewest) {
+			fewest, some = of, true
+		}
+	}
+	return fewest, nil
 }
 
 // PodsOnNode returns the pods of a node (index workload.PodsByNode).

@@ -75,16 +75,62 @@ func TestStrangersOfASelector(t *testing.T) {
 	done := with(pod("backup-1", "Job", "backup"), func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })
 	w := workload.Workload{Identity: workload.Identity{Kind: v1alpha1.KindStatefulSet, Namespace: "shop", Name: "db"}, Selector: &metav1.LabelSelector{MatchLabels: labels}}
 	find := func(w workload.Workload, others ...client.Object) string {
-		name, err := lookup.Stranger(t.Context(), indexed(append(others, own)...), w, []*corev1.Pod{own.(*corev1.Pod)})
+		strangers := &lookup.Strangers{Reader: indexed(append(others, own)...)}
+		name, err := strangers.Of(t.Context(), w, []*corev1.Pod{own.(*corev1.Pod)})
 		require.NoError(t, err)
+		for range 2 {
+			again, err := strangers.Of(t.Context(), w, []*corev1.Pod{own.(*corev1.Pod)})
+			require.NoError(t, err)
+			assert.Equal(t, name, again, "from one list for many workloads")
+		}
 		return name
 	}
 	assert.Empty(t, find(w, failed, deleted, elsewhere, pod("a-unlabelled", "Job", "backup")))
 	assert.Equal(t, "backup-1", find(w, done, with(pod("canary", "", ""), nil)))
 	assert.Empty(t, find(workload.Workload{Identity: w.Identity}, done), "a kind without a selector")
 	w.Selector = clip.LeftOut()
-	_, err := lookup.Stranger(t.Context(), indexed(), w, nil)
+	_, err := (&lookup.Strangers{Reader: indexed()}).Of(t.Context(), w, nil)
 	assert.Error(t, err, "a selector that was too large")
+}
+
+// A pass over many workloads of a namespace lists its pods twice, and a pod that was deleted since is none of another owner.
+func TestStrangersOfManyWorkloadsComeFromOneList(t *testing.T) {
+	of := func(i int) client.Object {
+		p := pod(fmt.Sprintf("web-%d", i), "ReplicaSet", fmt.Sprintf("web-%d-5d4f8c7b9", i))
+		p.SetLabels(map[string]string{"app": fmt.Sprintf("web-%d", i), "part-of": "shop"})
+		return p
+	}
+	var pods []client.Object
+	for i := range 50 {
+		pods = append(pods, of(i))
+	}
+	reader := &listing{Reader: indexed(pods...)}
+	strangers := &lookup.Strangers{Reader: reader}
+	find := func(i int, own ...*corev1.Pod) string {
+		w := workload.Workload{Identity: workload.Identity{Kind: v1alpha1.KindDeployment, Namespace: "shop", Name: fmt.Sprintf("web-%d", i)}}
+		w.Selector = &metav1.LabelSelector{MatchLabels: of(i).GetLabels()}
+		name, err := strangers.Of(t.Context(), w, own)
+		require.NoError(t, err)
+		return name
+	}
+	for i := range 50 {
+		assert.Empty(t, find(i, of(i).(*corev1.Pod)))
+		assert.Equal(t, fmt.Sprintf("web-%d", i), find(i))
+	}
+	assert.Equal(t, 2, reader.lists)
+	reader.Reader = indexed()
+	assert.Empty(t, find(7))
+}
+
+// listing counts the lists.
+type listing struct {
+	client.Reader
+	lists int
+}
+
+func (l *listing) List(ctx context.Context, list client.ObjectList, o ...client.ListOption) error {
+	l.lists++
+	return l.Reader.List(ctx, list, o...)
 }
 
 // The pods of a ReplicaSet that a Deployment adopted are the Deployment's, in the cache that keeps only ReplicaSets without
