@@ -181,12 +181,13 @@ func (f *Follower) counted(pods []*corev1.Pod) []*corev1.Pod {
 	return ready
 }
 
-// NextCounted returns when the next of some pods is counted that is ready for a shorter time; 0: there is none.
+// NextCounted returns when the next of some pods is counted that is ready for a shorter time, or may be after a jump of a
+// clock that is behind; 0: there is none.
 func (f *Follower) NextCounted(pods []*corev1.Pod) (next time.Duration) {
 	for _, pod := range pods {
 		for _, c := range pod.Status.Conditions {
-			if left := c.LastTransitionTime.Add(readyFor).Sub(f.now); c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue &&
-				left > 0 && left <= readyFor && (next == 0 || left < next) {
+			if left := min(c.LastTransitionTime.Add(readyFor).Sub(f.now), readyFor); c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue &&
+				left > 0 && (next == 0 || left < next) {
 				next = left
 			}
 		}

@@ -354,6 +354,14 @@ func TestFollowerCountsReadyPods(t *testing.T) {
 	assert.EqualValues(t, 35, target(), "one is ready for less than a minute")
 	ready(1, time.Minute)
 	assert.EqualValues(t, 47, target())
+
+	next := func(ago time.Duration) time.Duration {
+		ready(1, ago)
+		return mayWrite(changed("70", "35", "35")).Keep([]string{"app"}, nil, f).Follower().NextCounted(f.Pods)
+	}
+	assert.Equal(t, 20*time.Second, next(40*time.Second))
+	assert.Equal(t, time.Minute, next(-time.Hour), "a clock that is behind may jump")
+	assert.Zero(t, next(time.Minute))
 }
 
 // TestFollowerReturnsToTheOriginalTarget: if attune must not change a target any more, and for pods of which not all is known,

@@ -47,7 +47,7 @@ func TestKeepIsAsWithoutAttune(t *testing.T) {
 	}
 }
 
-func assertAsWithoutAttune(t *testing.T, seed uint64, p plan, counts []scaledTo) {
+func assertAsWithoutAttune(t *testing.T, seed uint64, p plan, counts []scaledTo, but ...span) {
 	t.Helper()
 	p.Policies, p.Seeds = nil, false
 	if p.Script != nil {
@@ -58,6 +58,7 @@ func assertAsWithoutAttune(t *testing.T, seed uint64, p plan, counts []scaledTo)
 		}
 	}
 	_, without := playScaled(t, seed, p)
+	counts, without = outside(counts, but), outside(without, but)
 	if !assert.Len(t, counts, len(without), "seed %d: %v, and without attune %v", seed, counts, without) {
 		return
 	}
@@ -65,6 +66,24 @@ func assertAsWithoutAttune(t *testing.T, seed uint64, p plan, counts []scaledTo)
 		assert.Equal(t, without[i].Replicas, with.Replicas, "seed %d: %v, and without attune %v", seed, counts, without)
 		assert.WithinDuration(t, beginning.Add(without[i].Since), beginning.Add(with.Since), syncsWithin, "seed %d: %v, and without attune %v", seed, counts, without)
 	}
+}
+
+// outside leaves out what happens in some times. At the end of each there is the number of replicas then.
+func outside(counts []scaledTo, times []span) []scaledTo {
+	for _, s := range times {
+		from, to := s.from.Sub(beginning), s.to.Sub(beginning)
+		last := 0
+		for last+1 < len(counts) && counts[last+1].Since <= to {
+			last++
+		}
+		first := slices.IndexFunc(counts, func(c scaledTo) bool { return c.Since >= from })
+		end := scaledTo{to, counts[last].Replicas}
+		if first < 0 || first > last {
+			first = last + 1
+		}
+		counts = slices.Concat(counts[:first], []scaledTo{end}, counts[last+1:])
+	}
+	return counts
 }
 
 // syncsWithin is how far apart the syncs of an HPA may be: resizes wake the control plane a moment earlier.

@@ -35,7 +35,14 @@ type targetsFollow struct {
 	writes, restored                           int
 	// log has the first of them, last what happened last.
 	log, last []string
+	// edited is when a user last changed the target of the HPA of a workload.
+	edited map[string]time.Time
+	// unwritten are times in which an HPA has its original target because attune could not change it when it was created.
+	unwritten []span
 }
+
+// span is a time in a world.
+type span struct{ from, to time.Time }
 
 // followedTarget is what is known of the target of one HPA.
 type followedTarget struct {
@@ -49,6 +56,10 @@ type followedTarget struct {
 	since time.Time
 	// low and high are since when the HPA scales at another usage than without attune; zero: it does not.
 	low, high time.Time
+	// late is how far the operator's clock was behind since then, for pods count a minute after they are ready by this clock.
+	late time.Duration
+	// unwritten is when it was created, if attune could not change it then and still cannot; zero: it could.
+	unwritten time.Time
 	// idle is since when no pod has another request than without attune, and nothing else happens.
 	idle time.Time
 	// recent is what the HPA asked for with attune, without what it would have.
@@ -75,7 +86,7 @@ const (
 )
 
 func newTargetsFollow(s *scene, w *world) *targetsFollow {
-	return &targetsFollow{scene: s, w: w, all: map[types.UID]*followedTarget{}, had: map[types.UID]map[int64]time.Time{}}
+	return &targetsFollow{scene: s, w: w, all: map[types.UID]*followedTarget{}, had: map[types.UID]map[int64]time.Time{}, edited: map[string]time.Time{}}
 }
 
 func (f *targetsFollow) of(h *autoscalingv2.HorizontalPodAutoscaler) *followedTarget {
@@ -95,10 +106,13 @@ func (f *targetsFollow) changed(e api.Event) {
 	switch o := e.Object.(type) {
 	case *autoscalingv2.HorizontalPodAutoscaler:
 		if e.Type == watch.Deleted {
+			f.written(o)
 			delete(f.all, o.UID)
 			return
 		}
-		f.of(o)
+		if t := f.of(o); e.Type == watch.Added && f.now().After(beginning) && f.w.unable(o) {
+			t.unwritten = f.now()
+		}
 	case *corev1.Pod:
 		old, was := e.Old.(*corev1.Pod)
 		if !was || e.Type == watch.Deleted || isReady(old) != isReady(o) || old.DeletionTimestamp.IsZero() != o.DeletionTimestamp.IsZero() ||
@@ -119,6 +133,21 @@ func (f *targetsFollow) changed(e api.Event) {
 		if was && len(old.Status.Records) != len(o.Status.Records) {
 			f.cause()
 		}
+	}
+}
+
+// unable reports whether attune cannot change the original target of an HPA. It does not if the HPA is fixed.
+func (w *world) unable(h *autoscalingv2.HorizontalPodAutoscaler) bool {
+	return w.leader == nil || w.noTargets || w.targetsMiss != nil || *h.Spec.MinReplicas == h.Spec.MaxReplicas
+}
+
+// written: attune can change an HPA again that was created when it could not, or the HPA is deleted. The next attempt comes
+// after the backoff, and the replicas that the HPA has added stay for its window.
+func (f *targetsFollow) written(h *autoscalingv2.HorizontalPodAutoscaler) {
+	if t := f.all[h.UID]; t != nil && !t.unwritten.IsZero() {
+		const backoff = 10 * time.Minute
+		f.unwritten = append(f.unwritten, span{t.unwritten, f.now().Add(backoff + plane.ScaleDownWindow(h) + lowFor)})
+		t.unwritten = time.Time{}
 	}
 }
 
@@ -178,6 +207,9 @@ func (f *targetsFollow) wrote(w api.Write) {
 		if json.Unmarshal([]byte(h.Annotations[autoscale.OriginalTargetAnnotation]), &note) == nil && note.Written == *target {
 			t.user, t.contested = note.Original, false // it cannot be told from attune's
 		} else if *target != before {
+			if *target != t.user {
+				f.edited[f.about(h)] = f.now()
+			}
 			t.user, t.contested = *target, true
 		}
 		t.causes = append(t.causes, f.now())
@@ -269,7 +301,8 @@ func (f *targetsFollow) sync(h *autoscalingv2.HorizontalPodAutoscaler, pods []*c
 	t.without, would = stabilized(t.without, now, clamp(alone), window)
 	fixed := *h.Spec.MinReplicas == h.Spec.MaxReplicas
 	switch {
-	case t.contested:
+	case t.contested, f.unproven(h, pods): // what it asks for then, and keeps for its window, is of who wrote the target
+		t.recent, t.without = nil, nil
 	case f.excused():
 		f.excusedSyncs++
 		if wants != would {
@@ -285,6 +318,16 @@ func (f *targetsFollow) sync(h *autoscalingv2.HorizontalPodAutoscaler, pods []*c
 	}
 	f.log = f.log[:min(len(f.log), mostSaid)]
 	f.judgeThreshold(h, t, pods, fixed)
+}
+
+// unproven reports whether pods still have requests that attune gave them when the user's target was another one: the range
+// was one of that target.
+func (f *targetsFollow) unproven(h *autoscalingv2.HorizontalPodAutoscaler, pods []*corev1.Pod) bool {
+	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
+		c := &pod.Spec.Containers[0]
+		request := c.Resources.Requests.Cpu().MilliValue()
+		return request != f.without(pod, c) && f.had[pod.UID][request].Before(f.edited[f.about(h)])
+	})
 }
 
 func stabilized(recent []scaledAt, now time.Time, want int32, window time.Duration) (kept []scaledAt, highest int32) {
@@ -315,8 +358,13 @@ func (f *targetsFollow) judgeThreshold(h *autoscalingv2.HorizontalPodAutoscaler,
 	}
 	low := is < original-rounding && t.live < max(replicas.GreatestTarget, t.user)
 	high := is > original+rounding && t.live > min(replicas.LeastTarget, t.user)
-	f.judgeFor(h, &t.low, low, lowFor, "low", is, original, pods)
-	f.judgeFor(h, &t.high, high, plane.ScaleDownWindow(h), "high", is, original, pods)
+	if !low && !high {
+		t.late = 0
+	} else if behind := -f.w.leader.ahead; behind > 0 { // the pass after a jump of the clock comes within a minute
+		t.late = max(t.late, behind+lowFor)
+	}
+	f.judgeFor(h, &t.low, low, lowFor+t.late, "low", is, original, pods)
+	f.judgeFor(h, &t.high, high, plane.ScaleDownWindow(h)+t.late, "high", is, original, pods)
 }
 
 func (f *targetsFollow) judgeFor(h *autoscalingv2.HorizontalPodAutoscaler, since *time.Time, wrong bool, atMost time.Duration, how string, is, original float64, pods []*corev1.Pod) {
@@ -342,6 +390,9 @@ func (f *targetsFollow) tick() {
 			continue
 		}
 		t.prune(now)
+		if !f.w.unable(h) {
+			f.written(h)
+		}
 		if most := len(t.causes) + 4; len(t.wrote) > 2*most && !f.excused() {
 			f.violate("targets rest", f.about(h), "HPA %s was written %d times in an hour in which %d things happened", h.Name, len(t.wrote), len(t.causes))
 			t.wrote = nil
