@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -455,33 +456,42 @@ func writerOf(o *unstructured.Unstructured) string {
 	return fmt.Sprintf("field manager %q", newest.Manager)
 }
 
-// restoreTargets gives the HPAs and ScaledObjects of a deleted workload their original targets back, once, before its
+// restoreTargets gives the HPAs and ScaledObjects of a deleted workload their original targets back, before its
 // recommendation is deleted. A target that cannot be restored keeps its annotation.
 func restoreTargets(ctx context.Context, live client.Reader, writes client.Client, rec *v1alpha1.AttuneRecommendation) {
+	// The version that a change tests is an old one (422) or in conflict (409) after another writer, such as the HPA controller.
+	raced := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsInvalid(err) }
 	for _, b := range rec.Spec.HPABindings {
 		if b.Resource != recommender.CPU.String() {
 			continue
 		}
-		object := &unstructured.Unstructured{}
-		object.SetGroupVersionKind(autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"))
-		err := live.Get(ctx, types.NamespacedName{Namespace: rec.Namespace, Name: b.HPA}, object)
-		of, _, _ := unstructured.NestedStringMap(object.Object, "spec", "scaleTargetRef")
-		if err != nil || of["kind"] != string(rec.Spec.Workload.Kind) || of["name"] != rec.Spec.Workload.Name {
-			continue
-		}
-		if owner := autoscale.ScaledObjectOf(object); owner != "" { // KEDA writes the HPA
-			object = &unstructured.Unstructured{}
-			object.SetGroupVersionKind(autoscale.ScaledObjectKind)
-			if live.Get(ctx, types.NamespacedName{Namespace: rec.Namespace, Name: owner}, object) != nil {
-				continue
-			}
-		}
-		change, err := autoscale.Restore(object)
-		if err == nil && change != nil {
-			err = writes.Patch(ctx, object, client.RawPatch(types.JSONPatchType, change.Patch), client.FieldOwner(podview.FieldManager))
-		}
+		err := retry.OnError(retry.DefaultRetry, raced, func() error { return restoreTarget(ctx, live, writes, rec, b.HPA) })
 		if err != nil {
 			log.FromContext(ctx).Error(err, "Cannot restore the target of the HPA of a deleted workload", "name", b.HPA)
 		}
 	}
+}
+
+// restoreTarget restores the target of an HPA, or of the ScaledObject from which KEDA writes it, if it still scales the
+// deleted workload.
+func restoreTarget(ctx context.Context, live client.Reader, writes client.Client, rec *v1alpha1.AttuneRecommendation, name string) error {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"))
+	err := live.Get(ctx, types.NamespacedName{Namespace: rec.Namespace, Name: name}, object)
+	of, _, _ := unstructured.NestedStringMap(object.Object, "spec", "scaleTargetRef")
+	if err != nil || of["kind"] != string(rec.Spec.Workload.Kind) || of["name"] != rec.Spec.Workload.Name {
+		return client.IgnoreNotFound(err)
+	}
+	if owner := autoscale.ScaledObjectOf(object); owner != "" {
+		object = &unstructured.Unstructured{}
+		object.SetGroupVersionKind(autoscale.ScaledObjectKind)
+		if err := live.Get(ctx, types.NamespacedName{Namespace: rec.Namespace, Name: owner}, object); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+	}
+	change, err := autoscale.Restore(object)
+	if err != nil || change == nil {
+		return err
+	}
+	return writes.Patch(ctx, object, client.RawPatch(types.JSONPatchType, change.Patch), client.FieldOwner(podview.FieldManager))
 }

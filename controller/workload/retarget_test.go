@@ -1,6 +1,8 @@
 package workload
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -8,10 +10,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/yaml"
 
 	"attune.io/attune/api/v1alpha1"
@@ -129,7 +134,13 @@ spec:
 			rec.Namespace = "shop"
 			rec.Spec.Workload = v1alpha1.WorkloadRef{Kind: v1alpha1.KindDeployment, Name: "web"}
 			rec.Spec.HPABindings = []v1alpha1.HPABinding{{HPA: "keda-hpa-web", Resource: "cpu", Percent: 90, OriginalPercent: 70}}
-			restoreTargets(t.Context(), api, api, rec)
+			raced := 0
+			restoreTargets(t.Context(), api, interceptor.NewClient(api, interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+				if raced++; raced == 1 {
+					return apierrors.NewConflict(schema.GroupResource{}, o.GetName(), errors.New("the HPA controller was first"))
+				}
+				return c.Patch(ctx, o, p, opts...)
+			}}), rec)
 			for i, o := range all {
 				require.NoError(t, api.Get(t.Context(), client.ObjectKeyFromObject(o), o))
 				text, err := o.MarshalJSON()

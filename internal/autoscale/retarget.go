@@ -338,7 +338,7 @@ func leftover(h *Holds, b Binding, paired recommender.Amount) (says string) {
 		return ""
 	}
 	if paired > 0 {
-		says = fmt.Sprintf(". New pods get the request that belongs to %d %%", b.object.live)
+		says = fmt.Sprintf(". New pods that attune sizes get the request that belongs to %d %%, within the bounds of the policy", b.object.live)
 	}
 	if h.mayRetarget {
 		return says

@@ -365,12 +365,12 @@ func TestTargetThatMayNotBeRestored(t *testing.T) {
 		return of.Keep([]string{"app"}, nil, f).On("app", recommender.CPU).Message
 	}
 	const note = `{"metric":"cpu","original":70,"written":85}`
-	const left = "attune changed the target of HorizontalPodAutoscaler web from 70 % to 85 % and may not restore it. New pods get the request that belongs to 85 %. " +
+	const left = "attune changed the target of HorizontalPodAutoscaler web from 70 % to 85 % and may not restore it. New pods that attune sizes get the request that belongs to 85 %, within the bounds of the policy. " +
 		`Restore it with kubectl patch hpa web -n shop --type=json -p='[{"op":"test","path":"/spec/metrics/0/resource/target/averageUtilization","value":85},` +
 		`{"op":"replace","path":"/spec/metrics/0/resource/target/averageUtilization","value":70},` +
 		`{"op":"remove","path":"/metadata/annotations/attune.io~1original-target"}]', and then kubectl attune undo deployment/web`
 	assert.Contains(t, holds(true, note), left)
-	assert.Contains(t, holds(false, note), strings.Replace(left, ". New pods get the request that belongs to 85 %", "", 1))
+	assert.Contains(t, holds(false, note), strings.Replace(left, ". New pods that attune sizes get the request that belongs to 85 %, within the bounds of the policy", "", 1))
 	assert.NotContains(t, holds(true, ""), "estore")
 	assert.Contains(t, holds(true, `{"metric":"cpu","original":100,"written":85}`), "Restore it with kubectl attune undo deployment/web, and then kubectl patch hpa web -n shop")
 }
@@ -414,7 +414,7 @@ func TestRequestThatBelongsToATargetThatCannotBeChanged(t *testing.T) {
 			f.Past = fleet(nil, quiet(2, 300)).Past // proves a range of Keep for 85 %
 			holds = of.Of(web()).Keep(names, nil, f)
 			if c.want[0] > 0 {
-				assert.Contains(t, holds.On("app", cpu).Message, "New pods get the request that belongs to 85 %")
+				assert.Contains(t, holds.On("app", cpu).Message, "New pods that attune sizes get the request that belongs to 85 %")
 			}
 		})
 	}
