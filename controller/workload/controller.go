@@ -187,7 +187,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (reconcile
 // write is too recent. Pods that share a node do not wait at first: their node changes several pods together, and a
 // pod that is late makes the node share again. If that does not settle, the pace applies to them as well.
 func (c *Controller) early(w tuning.View, d tuning.Decision) time.Duration {
-	if d.Due || noNews(w.Rec.Status, d.Status) {
+	if d.Due || noNews(w.Rec.Status, d.Status) || c.memory.stored.awaited(w, d) {
 		return 0
 	}
 	free := 0

@@ -159,8 +159,8 @@ func (x *stored) staysRaised(key types.NamespacedName, live, needed int32, origi
 		x.targets.Put(key, last)
 	}
 	left := time.Duration(0)
-	if needed < live && last.to == live && last.from < last.to {
-		left = last.at.Add(raisedFor).Sub(now)
+	if needed < live {
+		left = last.raised(live, now)
 	}
 	if little {
 		left = max(left, last.above.Add(littleFor).Sub(now))
@@ -169,6 +169,25 @@ func (x *stored) staysRaised(key types.NamespacedName, live, needed int32, origi
 		return 0
 	}
 	return max(left, 0)
+}
+
+// raised returns how long a live target stays that was raised for a resize; 0 or less: it does not stay.
+func (t targetChange) raised(live int32, now time.Time) time.Duration {
+	if t.to != live || t.from >= t.to {
+		return 0
+	}
+	return t.at.Add(raisedFor).Sub(now)
+}
+
+// awaited reports whether a decision begins a resize for which the target was raised. It does not wait for the pace of writes:
+// that may be longer than the target stays raised, and then neither would ever end.
+func (x *stored) awaited(w tuning.View, d tuning.Decision) bool {
+	f := w.Autoscalers.Follower()
+	if f == nil || !begins(d, f) {
+		return false
+	}
+	left := x.targets.Of(client.ObjectKeyFromObject(w.Rec)).raised(f.Live(), w.Now)
+	return left > 0 && left <= raisedFor
 }
 
 // tryTarget returns why requests on which the HPA scales do not change now; empty: they may. Before they are raised, a dry

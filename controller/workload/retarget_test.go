@@ -79,6 +79,16 @@ func TestATargetOfALostAnswerWasNotSetBack(t *testing.T) {
 	assert.True(t, last.wasSetBack(70, now))
 }
 
+// The resize for which a target was raised begins before the target is lowered again, whatever the pace of writes is.
+func TestATargetStaysRaisedForItsResize(t *testing.T) {
+	last := targetChange{from: 70, to: 85, at: now}
+	assert.Equal(t, raisedFor, last.raised(85, now))
+	assert.Equal(t, time.Second, last.raised(85, now.Add(raisedFor-time.Second)))
+	assert.LessOrEqual(t, last.raised(85, now.Add(raisedFor)), time.Duration(0))
+	assert.Zero(t, last.raised(70, now), "another writer set it back")
+	assert.Zero(t, targetChange{from: 85, to: 70, at: now}.raised(70, now), "it was lowered")
+}
+
 // The wait after a target was set back grows up to a day.
 func TestTheWaitAfterATargetWasSetBackGrows(t *testing.T) {
 	last := targetChange{from: 70, to: 85, at: now}

@@ -138,7 +138,7 @@ func (f *targetsFollow) changed(e api.Event) {
 
 // unable reports whether attune cannot change the original target of an HPA. It does not if the HPA is fixed.
 func (w *world) unable(h *autoscalingv2.HorizontalPodAutoscaler) bool {
-	return w.leader == nil || w.noTargets || w.targetsMiss != nil || *h.Spec.MinReplicas == h.Spec.MaxReplicas
+	return w.leader == nil || w.faults.any() || w.noTargets || w.targetsMiss != nil || *h.Spec.MinReplicas == h.Spec.MaxReplicas
 }
 
 // written: attune can change an HPA again that was created when it could not, or the HPA is deleted. The next attempt comes
