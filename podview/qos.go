@@ -62,6 +62,29 @@ func (q QOS) Class() corev1.PodQOSClass {
 	}
 }
 
+// StayBurstable returns which request of a Burstable pod stays one unit below its limit if the pod would become
+// Guaranteed with the sizes to: of the first container of which may allows it, CPU before memory, because a container
+// with less CPU only runs slower. No request falls below its amount in from. If there is none, found is false.
+func StayBurstable(from, to []recommender.Size, may func(int, recommender.Resource, recommender.Allocation) bool) (container int, r recommender.Resource, found bool) {
+	for _, r := range recommender.Resources {
+		for i := range to {
+			below, has := BelowLimit(to[i][r]), from[i][r]
+			if below != to[i][r] && below.Request >= max(has.Request, 1) && r.RaiseToLeast(has, below) == below && may(i, r, below) {
+				return i, r, true
+			}
+		}
+	}
+	return 0, 0, false
+}
+
+// BelowLimit returns an allocation whose request is equal to its limit with a request of one unit less.
+func BelowLimit(a recommender.Allocation) recommender.Allocation {
+	if a.Limit > 0 && a.Request == a.Limit {
+		a.Request--
+	}
+	return a
+}
+
 // ClassOf returns the class in the pod's status, or the computed one if the status has none.
 func ClassOf(pod *corev1.Pod) corev1.PodQOSClass {
 	if pod.Status.QOSClass != "" {

@@ -62,6 +62,7 @@ var narrowings = []row[narrowing]{
 	{withoutChildKills, steps, reasons{ReasonChildKilled}},
 	{withoutConsolidation, steps, reasons{ReasonNewPodsNotSized}},
 	{withinLimitRanges, all, reasons{ReasonLimitRange}},
+	{stayBurstable, steps | answers, reasons{ReasonQOSClass}},
 	{withoutScaledRaises, all &^ (boosts | spikes), reasons{ReasonHPASync}},
 	{withinKept, steps | answers | reboosts, reasons{ReasonHPA}},
 }

@@ -400,7 +400,13 @@ func TestBlockedResourceMustNotChangeTheQOSClass(t *testing.T) {
 	// 500m/500m is blocked and stays; with memory alone the pod would become Guaranteed.
 	pod := running(size(500, 500, 256, 512))
 	plan := mustPlan(t, pod, wish(size(250, 300, 512, 512)))
-	_, refusal := Admit(pod, plan, world(func(w *GateInput) { w.Workload.HPA = map[string]Held{"": {By: "web", Of: [2]bool{true, false}}} }))
+	blocked := world(func(w *GateInput) { w.Workload.HPA = map[string]Held{"": {By: "web", Of: [2]bool{true, false}}} })
+	admitted, refusal := Admit(pod, plan, blocked)
+	check(t, "", refusal)
+	assert.Equal(t, belowLimit(size(500, 500, 512, 512), recommender.Memory), specOf(admitted.Apply(pod))["app"])
+	// An errand changes what it is to change, or nothing.
+	plan.Wave = WaveReboost
+	_, refusal = Admit(pod, plan, blocked)
 	check(t, ReasonQOSClass, refusal)
 	assert.NotContains(t, refusal.Message, "LimitRange")
 }

@@ -124,6 +124,10 @@ func planFor(s situation, wished []podview.Container, sized func(from, to recomm
 			plan.Restarts = plan.Restarts || move.RestartsContainer(c)
 		}
 	}
+	if !s.back && !s.toStart {
+		plan = stayBurstable(pod, plan, GateInput{})
+		plan.Restarts = RestartsAny(pod, plan)
+	}
 	if len(plan.Moves) == 0 {
 		return plan, nothingLeft(plan.LeftOut)
 	}

@@ -177,6 +177,42 @@ func qosChange(s situation, p Plan) *Refusal {
 	return nil
 }
 
+// stayBurstable keeps one request of a pod that would become Guaranteed one unit below its limit. A pod whose request is
+// there already is at its target, so that counts as no change.
+func stayBurstable(pod *corev1.Pod, p Plan, _ GateInput) Plan {
+	if podview.ClassOf(pod) != corev1.PodQOSBurstable || podview.QOSClass(p.Apply(pod)) != corev1.PodQOSGuaranteed {
+		return p
+	}
+	from, to := make([]recommender.Size, len(p.Moves)), make([]recommender.Size, len(p.Moves))
+	for i, m := range p.Moves {
+		from[i], to[i] = m.From, m.To
+	}
+	container, r, found := podview.StayBurstable(from, to, func(int, recommender.Resource, recommender.Allocation) bool { return true })
+	if !found {
+		return p
+	}
+	m := &p.Moves[container]
+	to[container][r] = podview.BelowLimit(m.To[r])
+	if to[container][r] != m.From[r] {
+		left := Refuse(ReasonQOSClass, "%s", BelowLimitMessage(r, m.To[r].Limit))
+		left.Container = m.Container
+		p.LeftOut = append(slices.Clip(p.LeftOut), *left)
+	}
+	name := m.Container
+	return p.reducedTo(func(m Move) recommender.Size {
+		if m.Container == name {
+			return to[container]
+		}
+		return m.To
+	})
+}
+
+// BelowLimitMessage says that a request stays one unit below its limit.
+func BelowLimitMessage(r recommender.Resource, limit recommender.Amount) string {
+	unit := [...]string{recommender.CPU: "1m", recommender.Memory: "1 byte"}[r]
+	return "the " + r.String() + " request is kept " + unit + " below its limit of " + recommender.Format(r, limit) + ": otherwise the QoS class of the pod would become Guaranteed"
+}
+
 // outsidePodLevel keeps the sum of the containers' requests, and each container's limit, within the pod-level
 // resources.
 func outsidePodLevel(s situation, p Plan) *Refusal {

@@ -296,7 +296,8 @@ func TestPlatformRefusesPlans(t *testing.T) {
 		caps   Capabilities
 		reason string
 	}{
-		{"QoS: Burstable may not become Guaranteed", web(), size(1000, 1000, 1024, 1024), able(), ReasonQOSClass},
+		{"QoS: Burstable may not become Guaranteed", running(size(500, 500, 2, 4)), size(500, 500, 4, 4), able(), ReasonQOSClass},
+		{"QoS: all at its limits but one", running(size(500, 1000, 512, 1024), size(100, 100, 64, 64)), size(1000, 1000, 512, 1024), able(), ""},
 		{"QoS: Guaranteed may not become Burstable", running(size(500, 500, 512, 512)), size(250, 500, 512, 512), able(), ReasonQOSClass},
 		{"QoS: Guaranteed moves together", running(size(500, 500, 512, 512)), size(250, 250, 256, 256), able(), ""},
 		{"26 more than the node has", web(), size(2000, 2000, 512, 1024), small, ReasonNodeCapacity},

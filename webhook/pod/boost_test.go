@@ -144,8 +144,8 @@ func TestTheSizeWithoutABoostHasToBeAdmitted(t *testing.T) {
 		want   string
 	}{
 		"admitted":              {nil, "cpu=300m/1 memory=512Mi/512Mi"},
-		"too far below a limit": {ranges(corev1.LimitRangeItem{Type: corev1.LimitTypePod, MaxLimitRequestRatio: list(t, "cpu=2")}), "cpu=1/1 memory=256Mi/512Mi"},
-		"too little":            {ranges(corev1.LimitRangeItem{Type: corev1.LimitTypePod, Min: list(t, "cpu=500m")}), "cpu=1/1 memory=256Mi/512Mi"},
+		"too far below a limit": {ranges(corev1.LimitRangeItem{Type: corev1.LimitTypePod, MaxLimitRequestRatio: list(t, "cpu=2")}), "cpu=1/1 memory=536870911/512Mi"},
+		"too little":            {ranges(corev1.LimitRangeItem{Type: corev1.LimitTypePod, Min: list(t, "cpu=500m")}), "cpu=1/1 memory=536870911/512Mi"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ns := &Namespace{Bounds: constraint.BoundsOf(c.bounds)}

@@ -87,7 +87,7 @@ func sized(p *Pod, rec *Recommendation, ns *Namespace, now time.Time, d *Decisio
 	seedUnits(p, units, rec.Seed, podview.GenerationOf(p.Metadata.Labels), ns, d)
 	fitNode(p, units, &rec.Seed.Largest, d)
 	keepRoom(p, units, ns, d)
-	keepClass(p, units, ns, d)
+	keepClass(p, units, rec.Seed, ns, d)
 	return units
 }
 
@@ -286,9 +286,9 @@ func (p *Pod) withOverhead(r recommender.Resource, a recommender.Allocation) rec
 }
 
 // keepClass does not change the pod at all if its QoS class would change. One change is allowed: a pod without any
-// requests gets some, because a BestEffort pod can never be resized later. Without the boosts the pod has another
-// size, which must be admitted too, so keepRoom runs again.
-func keepClass(p *Pod, units []unit, ns *Namespace, d *Decision) {
+// requests gets some, because a BestEffort pod can never be resized later. Without the boosts, or with a request that
+// stays just below its limit, the pod has another size, which must be admitted too, so keepRoom runs again.
+func keepClass(p *Pod, units []unit, seed *Seed, ns *Namespace, d *Decision) {
 	if keepsClass(units) {
 		return
 	}
@@ -298,10 +298,41 @@ func keepClass(p *Pod, units []unit, ns *Namespace, d *Decision) {
 			return
 		}
 	}
+	if kept := stayBurstable(p, units, seed, ns); kept != nil {
+		keepRoom(p, units, ns, d)
+		if keepsClass(units) {
+			d.Blocked = append(d.Blocked, *kept)
+			return
+		}
+	}
 	for _, r := range recommender.Resources {
 		restore(units, r)
 		d.Blocked = append(d.Blocked, Blocked{Resource: r, Reason: QoSClass})
 	}
+}
+
+// stayBurstable keeps one request of a pod that would become Guaranteed one unit below its limit, and returns which; nil:
+// none can stay there. A later call must choose the same one, so the choice depends on was and will only.
+func stayBurstable(p *Pod, units []unit, seed *Seed, ns *Namespace) *Blocked {
+	if classOf(units, is) != corev1.PodQOSBurstable {
+		return nil
+	}
+	// Init containers come last, as in a plan for a running pod.
+	at := func(i int) *unit { return &units[(i+len(p.Spec.InitContainers))%len(units)] }
+	from, to := make([]recommender.Size, len(units)), make([]recommender.Size, len(units))
+	for i := range units {
+		from[i], to[i] = at(i).was, at(i).will
+	}
+	i, r, found := podview.StayBurstable(from, to, func(i int, r recommender.Resource, below recommender.Allocation) bool {
+		s := seed.of(at(i).Name).forGeneration(podview.GenerationOf(p.Metadata.Labels))
+		return s != nil && (below.Request == from[i][r].Request || s.Of[r].kept.Contains(below.Request)) && !ns.Bounds.Container[r].ViolatedBy(below)
+	})
+	if !found {
+		return nil
+	}
+	u := at(i)
+	u.will[r] = podview.BelowLimit(u.will[r])
+	return &Blocked{Container: u.Name, Resource: r, Reason: QoSClass, Message: resize.BelowLimitMessage(r, u.will[r].Limit)}
 }
 
 // keepsClass reports whether the class stays, or changes from BestEffort to Burstable.

@@ -38,8 +38,10 @@ func TestLimitRanges(t *testing.T) {
 	}{
 		{name: "raised to the minimum", item: each(corev1.LimitRangeItem{Min: list(t, "cpu=100m memory=128Mi")}),
 			has: "cpu=1 memory=1Gi", cpu: "50m", memory: "64Mi", want: "cpu=100m memory=128Mi", reason: Seeded},
-		{name: "cut to the maximum it would be Guaranteed: it stays as it is", item: each(corev1.LimitRangeItem{Max: list(t, "cpu=2 memory=2Gi")}),
-			has: "cpu=500m/1 memory=1Gi/1Gi", cpu: "3", memory: "4Gi", want: "cpu=500m/1 memory=1Gi/1Gi", reason: QoSClass},
+		{name: "cut to the maximum it would be Guaranteed: CPU stays below", item: each(corev1.LimitRangeItem{Max: list(t, "cpu=2 memory=2Gi")}),
+			has: "cpu=500m/1 memory=1Gi/1Gi", cpu: "3", memory: "4Gi", want: "cpu=1999m/2 memory=2Gi/2Gi", reason: Seeded},
+		{name: "cut to the maximum, and no CPU below it: memory stays below", item: each(corev1.LimitRangeItem{Max: list(t, "cpu=2 memory=2Gi"), Min: list(t, "cpu=2")}),
+			has: "cpu=2/2 memory=1Gi/1536Mi", cpu: "3", memory: "4Gi", want: "cpu=2/2 memory=2147483647/2Gi", reason: Seeded},
 		{name: "cut to the maximum, still burstable", item: each(corev1.LimitRangeItem{Max: list(t, "cpu=2 memory=2Gi")}),
 			has: "cpu=500m/1 memory=1Gi/1Gi", cpu: "1500m", memory: "4Gi", want: "cpu=1500m/2 memory=2Gi/2Gi", reason: Seeded},
 		{name: "cut to whole MiB below an odd maximum", item: each(corev1.LimitRangeItem{Max: list(t, "memory=500M")}),

@@ -213,17 +213,24 @@ func (d dice) quota() *corev1.ResourceQuota {
 
 // TestRandomPods checks every promise of this package on random pods.
 func TestRandomPods(t *testing.T) {
-	reasons := map[Reason]int{}
+	reasons, below := map[Reason]int{}, 0
 	for n := range uint64(4000) {
-		reasons[checkScene(t, n)]++
+		d := checkScene(t, n)
+		reasons[d.Reason]++
+		for _, b := range d.Blocked {
+			if b.Reason == QoSClass && b.Container != "" {
+				below++
+			}
+		}
 		if t.Failed() {
 			t.Fatalf("seed of the dice: %d", n)
 		}
 	}
 	// The test is useful only if the dice cover all results.
-	for _, reason := range []Reason{Seeded, AsSeeded, LimitRange, Quota, QoSClass, FixedLimit, MemoryVolume, NodeCapacity, CPULimitNeeded} {
+	for _, reason := range []Reason{Seeded, AsSeeded, LimitRange, Quota, FixedLimit, MemoryVolume, NodeCapacity, CPULimitNeeded} {
 		assert.Positive(t, reasons[reason], reason)
 	}
+	assert.Positive(t, below, "a request stays just below its limit")
 }
 
 func FuzzSeedPod(f *testing.F) {
@@ -231,7 +238,7 @@ func FuzzSeedPod(f *testing.F) {
 	f.Fuzz(func(t *testing.T, n uint64) { checkScene(t, n) })
 }
 
-func checkScene(t *testing.T, n uint64) Reason {
+func checkScene(t *testing.T, n uint64) Decision {
 	t.Helper()
 	d := dice{rand.New(rand.NewPCG(n, 0))}
 	s := d.scene(t)
@@ -248,7 +255,7 @@ func checkScene(t *testing.T, n uint64) Reason {
 	checkAnnotation(t, s.pod, after)
 	assertStable(t, after, rec, ns)
 	checkTampered(t, d, s, after)
-	return decision.Reason
+	return decision
 }
 
 // checkAlone: only resources and the annotation have changed.

@@ -47,8 +47,8 @@ func dropClaims(units []unit) (fell bool) {
 		u := &units[i]
 		for _, r := range recommender.Resources {
 			// The size without a volume that keeps the limit is accepted too: another webhook may have added that
-			// volume since.
-			explained := u.will[r] == u.is[r] || r == recommender.Memory && u.unkept.Request > 0 && u.unkept == u.is[r]
+			// volume since. So is a request just below its limit (stayBurstable).
+			explained := u.will[r] == u.is[r] || podview.BelowLimit(u.will[r]) == u.is[r] || r == recommender.Memory && u.unkept.Request > 0 && u.unkept == u.is[r]
 			if !explained && u.was[r] != u.is[r] {
 				u.was[r], fell = u.is[r], true
 				u.boost, u.claimed = u.mayBoost(), false
