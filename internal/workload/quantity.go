@@ -108,7 +108,7 @@ var quantityFields = map[string]bool{}
 
 func init() {
 	for _, name := range []string{
-		"minAllowed", "maxAllowed", "cpuRequest", "cpuLimit", "memoryRequest", "memoryLimit", "cpuLimitFloor", "memoryLimitFloor", "cpuRequestReduction",
+		"minAllowed", "maxAllowed", "cpuRequest", "cpuLimit", "memoryRequest", "memoryLimit", "cpuLimitFloor", "memoryLimitFloor", "cpuRequestReduction", "originalRequest",
 		"memoryRequestReduction", "cpuPeak", "cpuDay", "memoryPeak", "memoryMax7d", "memoryOOM",
 		"cpuLimitMost", "memoryLimitMost", "most", "least", "min", "max", "baseCPURequest", "baseCPULimit", "amount", "limit", "usage", "cpu", "memory",
 	} {
