@@ -71,7 +71,7 @@ type outcome struct {
 func (c *Controller) recommend(ctx context.Context, p *v1alpha1.AttunePolicy, settings policy.Settings,
 	matched matched, now time.Time) (outcome, error) {
 	key := client.ObjectKeyFromObject(p)
-	s := sizer{reader: reader{c.Client, c.History, c.Autoscalers, &lookup.Strangers{Reader: c.Client}, c.largestNow}, recommendations: recommendations{c.Client}, loop: c}
+	s := sizer{reader: reader{c.Client, c.History, c.Autoscalers, &lookup.Strangers{Reader: c.Client, Now: now}, c.largestNow}, recommendations: recommendations{c.Client}, loop: c}
 	recs, err := s.recommendations.of(ctx, p)
 	if err != nil {
 		return outcome{}, err

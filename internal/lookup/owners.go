@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -217,13 +218,16 @@ func pods(ctx context.Context, reader client.Reader, id workload.Identity) ([]*c
 // namespace it lists the pods once: a list for each would grow with the square. Use it in one pass of one goroutine.
 type Strangers struct {
 	Reader client.Reader
+	// Now is the time of the pass.
+	Now time.Time
 	// asked counts the workloads of a namespace, labelled are its pods by each of their labels, once there are several.
 	asked    map[string]int
 	labelled map[string]map[[2]string][]*corev1.Pod
 }
 
 // Of returns the name of a pod that the selector of a workload matches although it is not one of its pods; empty: there is
-// none. An HPA of the workload counts such a pod too, unless it failed or is being deleted.
+// none. An HPA of the workload counts such a pod too, unless it failed or is being deleted. Pods of the last minute do not
+// count: a cache may know a pod of the workload before its owner.
 func (s *Strangers) Of(ctx context.Context, w workload.Workload, own []*corev1.Pod) (string, error) {
 	if w.Selector == nil {
 		return "", nil
@@ -243,7 +247,7 @@ func (s *Strangers) Of(ctx context.Context, w workload.Workload, own []*corev1.P
 	first := ""
 	for _, pod := range pods {
 		counts := pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed
-		if !counts || known[pod.Name] || first != "" && pod.Name > first || !selector.Matches(labels.Set(pod.Labels)) {
+		if young := pod.CreationTimestamp.After(s.Now.Add(-time.Minute)); young || !counts || known[pod.Name] || first != "" && pod.Name > first || !selector.Matches(labels.Set(pod.Labels)) {
 			continue
 		}
 		// The list may be older than that of the workload's own pods.

@@ -74,8 +74,10 @@ func TestStrangersOfASelector(t *testing.T) {
 	elsewhere := with(pod("a-elsewhere", "Job", "backup"), func(p *corev1.Pod) { p.Namespace = "other" })
 	done := with(pod("backup-1", "Job", "backup"), func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })
 	w := workload.Workload{Identity: workload.Identity{Kind: v1alpha1.KindStatefulSet, Namespace: "shop", Name: "db"}, Selector: &metav1.LabelSelector{MatchLabels: labels}}
+	now := time.Unix(1000, 0)
+	young := with(pod("a-young", "ReplicaSet", "db-of-which-the-cache-knows-nothing"), func(p *corev1.Pod) { p.CreationTimestamp = metav1.Time{Time: now.Add(-59 * time.Second)} })
 	find := func(w workload.Workload, others ...client.Object) string {
-		strangers := &lookup.Strangers{Reader: indexed(append(others, own)...)}
+		strangers := &lookup.Strangers{Reader: indexed(append(others, own)...), Now: now}
 		name, err := strangers.Of(t.Context(), w, []*corev1.Pod{own.(*corev1.Pod)})
 		require.NoError(t, err)
 		for range 2 {
@@ -85,11 +87,11 @@ func TestStrangersOfASelector(t *testing.T) {
 		}
 		return name
 	}
-	assert.Empty(t, find(w, failed, deleted, elsewhere, pod("a-unlabelled", "Job", "backup")))
+	assert.Empty(t, find(w, failed, deleted, elsewhere, young, pod("a-unlabelled", "Job", "backup")))
 	assert.Equal(t, "backup-1", find(w, done, with(pod("canary", "", ""), nil)))
 	assert.Empty(t, find(workload.Workload{Identity: w.Identity}, done), "a kind without a selector")
 	w.Selector = clip.LeftOut()
-	_, err := (&lookup.Strangers{Reader: indexed()}).Of(t.Context(), w, nil)
+	_, err := (&lookup.Strangers{Reader: indexed(), Now: now}).Of(t.Context(), w, nil)
 	assert.Error(t, err, "a selector that was too large")
 }
 
@@ -105,7 +107,7 @@ func TestStrangersOfManyWorkloadsComeFromOneList(t *testing.T) {
 		pods = append(pods, of(i))
 	}
 	reader := &listing{Reader: indexed(pods...)}
-	strangers := &lookup.Strangers{Reader: reader}
+	strangers := &lookup.Strangers{Reader: reader, Now: time.Now()}
 	find := func(i int, own ...*corev1.Pod) string {
 		w := workload.Workload{Identity: workload.Identity{Kind: v1alpha1.KindDeployment, Namespace: "shop", Name: fmt.Sprintf("web-%d", i)}}
 		w.Selector = &metav1.LabelSelector{MatchLabels: of(i).GetLabels()}
