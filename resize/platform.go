@@ -180,7 +180,11 @@ func qosChange(s situation, p Plan) *Refusal {
 // stayBurstable keeps one request of a pod that would become Guaranteed one unit below its limit. A pod whose request is
 // there already is at its target, so that counts as no change.
 func stayBurstable(pod *corev1.Pod, p Plan, _ GateInput) Plan {
-	if podview.ClassOf(pod) != corev1.PodQOSBurstable || podview.QOSClass(p.Apply(pod)) != corev1.PodQOSGuaranteed {
+	// A pod with a request that is not the limit is not Guaranteed: only without one is the pod copied.
+	below := func(m Move) bool {
+		return m.To[recommender.CPU].Request != m.To[recommender.CPU].Limit || m.To[recommender.Memory].Request != m.To[recommender.Memory].Limit
+	}
+	if slices.ContainsFunc(p.Moves, below) || podview.ClassOf(pod) != corev1.PodQOSBurstable || podview.QOSClass(p.Apply(pod)) != corev1.PodQOSGuaranteed {
 		return p
 	}
 	from, to := make([]recommender.Size, len(p.Moves)), make([]recommender.Size, len(p.Moves))
