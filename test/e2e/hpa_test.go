@@ -89,8 +89,8 @@ func TestHPA(t *testing.T) {
 		})
 	}
 	for d, want := range map[*appsv1.Deployment]size{kept: fittingCPU, moved: fitting, killed: fittingCPU} {
-		eventually(t, d.Name+": resized and accepted", func() error { return told(ctx, d, "Success", "") })
-		assert.NoError(t, carriedOut(t, d, want), d.Name)
+		// On a busy machine a sample of CPU comes late, and memory is resized before it.
+		eventually(t, d.Name+": resized and accepted", func() error { return errors.Join(told(ctx, d, "Success", ""), carriedOut(t, d, want)) })
 		eventually(t, d.Name+": new pods have the same", func() error { return createdWith(ctx, d, want) })
 	}
 	assert.NoError(t, holdsFor(ctx, kept, "memory", "HPA"))
