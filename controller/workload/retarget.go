@@ -230,9 +230,7 @@ func (c *Controller) awaitTarget(ctx context.Context, w *tuning.View, d decided)
 		if to := probed(w, f); to > 0 {
 			c.changeTarget(ctx, w, f, to, client.DryRunAll)
 		}
-		if again := c.memory.stored.rememberTarget(w, f, &d.Status); again > 0 && (wait.again <= 0 || again < wait.again) {
-			wait.again = again
-		}
+		wait.again = tuning.Soonest(wait.again, c.memory.stored.rememberTarget(w, f, &d.Status))
 	}
 	d.target = wait.again
 	d.Wake(wait.again)
@@ -478,7 +476,7 @@ func writerOf(o *unstructured.Unstructured) string {
 // restoreTargets gives the HPAs and ScaledObjects of a deleted workload their original targets back, before its
 // recommendation is deleted. A target that cannot be restored keeps its annotation.
 func restoreTargets(ctx context.Context, live client.Reader, writes client.Client, rec *v1alpha1.AttuneRecommendation) {
-	// The version that a change tests is an old one (422) or in conflict (409) after another writer, such as the HPA controller.
+	// If another writer was first, such as the HPA controller, the API server answers 409 or 422.
 	raced := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsInvalid(err) }
 	for _, b := range rec.Spec.HPABindings {
 		if b.Resource != recommender.CPU.String() {

@@ -219,11 +219,11 @@ var continuous = []struct {
 // WriterAnnotation keeps the result of foreignWriter in objects of the cache, which have no managed fields.
 const WriterAnnotation = "attune.io/foreign-writer"
 
-// PathAnnotation keeps in objects of the cache, which do not have all metrics or triggers, where the target is that attune has
-// rewritten.
+// PathAnnotation has the place of the target that attune has rewritten, in the whole object. Objects in the cache get it, as
+// they lack other metrics and triggers.
 const PathAnnotation = "attune.io/target-path"
 
-// paths are the places of targets, as a user could write the annotation, too.
+// paths matches the values of PathAnnotation that count. A user could write another one.
 var paths = regexp.MustCompile(`^/spec/(metrics/[0-9]+/(resource|containerResource)/target/averageUtilization|triggers/[0-9]+/metadata/value)$`)
 
 // pathOf returns where an HPA or ScaledObject has the target of a metric; empty: it has none, or more than one.
