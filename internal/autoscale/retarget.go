@@ -102,13 +102,9 @@ func (a Autoscalers) addTarget(hpa *autoscalingv2.HorizontalPodAutoscaler, b *Bi
 			}
 		}
 	}
-	b.refused = cmp.Or(refusal(hpa, *b), b.refused)
-	switch of := ofHPA(hpa); {
-	case b.refused != "":
-	case !of.is(workload.GroupKindOf(w.Kind), w.Name):
-		b.refused = fmt.Sprintf("HorizontalPodAutoscaler %s scales %s %s, which may have other workloads too", hpa.Name, of.kind, of.name)
-	case w.Kind == v1alpha1.KindRollout:
-		b.refused = fmt.Sprintf("HorizontalPodAutoscaler %s scales Rollout %s, which may have pods of a preview that it does not count", hpa.Name, of.name)
+	b.refused = cmp.Or(refusal(hpa, *b), b.refused, throughOwner(hpa, w))
+	if b.refused == "" && w.Kind == v1alpha1.KindRollout {
+		b.refused = fmt.Sprintf("%s scales Rollout %s, which may have pods of a preview that it does not count", hpaKind+hpa.Name, w.Name)
 	}
 }
 
